@@ -41,9 +41,9 @@ class Measured:
     Attributes
     ----------
     worker_bytes
-        For each worker, the bytes of the shards and buffers that the backend allocates.
+        Bytes of the shards and buffers of each worker.
     predicted_bytes
-        For each worker, the predicted peak of the bytes in use. None if `worker_bytes` is the peak.
+        Predicted peak of the bytes in use on each worker. None if `worker_bytes` is the peak.
     """
 
     worker_bytes: tuple[int, ...]

@@ -90,7 +90,7 @@ class OutputAccess:
     Attributes
     ----------
     combine
-        For each axis, how the parts' outputs are combined into the whole output.
+        How the outputs of parts are combined, by axis.
     reducer
         The function that combines partial results: "Sum", "Max", "Min" or "Prod".
     absent

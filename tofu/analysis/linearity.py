@@ -110,7 +110,7 @@ class MovedElement(NamedTuple):
 
 
 def find_moved_elements(value: Value) -> tuple[MovedElement, ...] | None:
-    """Return the input elements whose sum is `value`, or None if `value` is no such sum."""
+    """Return the input elements of which `value` is the sum. Return None for other formulas."""
     if isinstance(value, Element):
         return (MovedElement(value),)
     if is_zero(value):

@@ -22,7 +22,7 @@ def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces shared elements (0 for a sum), or None if both workers may use them."""
+    """Return the number that replaces shared elements, such as 0 for a sum. Return None if both workers may use them."""
     neutral_numbers = {
         NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE
     }
@@ -30,7 +30,7 @@ def find_neutral(access: OperatorAccess, axis: int) -> int | None:
 
 
 def find_dimension(rows: tuple[Row, ...], axis: int) -> int | None:
-    """Return the dimension whose index is exactly `axis`, or None."""
+    """Return the dimension that `axis` indexes alone, or None."""
     return next((d for d, row in enumerate(rows) if row == Row(((axis, 1),), 0, 1)), None)
 
 

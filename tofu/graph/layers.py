@@ -1,7 +1,7 @@
 """Layers of a model, which are the rows of a printed plan.
 
-A layer consists of the operators that come from one line of the user's program, in one part of the model. If the lines
-are unknown, a layer is a forward operator with its gradient.
+A layer consists of the operators from one line of the user's program, in one part of the model. If lines are unknown, a
+layer is a forward operator with its gradient.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ class JaxFrontEnd:
 class JaxBackend:
     """The part of the engine that builds one program, which all workers run under `jax.shard_map`.
 
-    If `predicts_peak` is True, a memory limit applies to the predicted peak memory of a worker. Otherwise it applies to
-    the memory of the worker's arguments and constants.
+    A memory limit applies to the arguments and constants of a worker or, with `predicts_peak`, to its predicted peak
+    memory.
     """
 
     predicts_peak: bool = True

@@ -106,7 +106,7 @@ class ProcessAgreement:
         self._has_checked_plan = False
 
     def check(self, arguments: Mapping[int, Sequence[Any]]) -> None:
-        """Compare the plan and the arguments of all processes, unless they were compared before.
+        """Compare the plan and the arguments of all processes. Skip those that were compared before.
 
         `arguments` maps the position of an argument to its leaves. Raise PlanError if plans differ, or UnsupportedError
         if arguments differ.

@@ -220,8 +220,8 @@ class PartitionedStep:
         Parameters
         ----------
         value
-            The argument, as a tree of complete arrays. If several processes run the step, each process passes the
-            complete argument, or arrays that are already on the devices of all processes.
+            The argument, as a tree of complete arrays. With several processes, each passes the complete argument, or
+            arrays on the devices of all processes.
         argument
             The position of the argument. The default is the first one, the state.
 
@@ -309,7 +309,7 @@ class PartitionedStep:
     ) -> PartitionedStep:
         """Plan another step on the same state and devices, such as an evaluation.
 
-        The first argument of the new step is stored like the state of this step, so both steps can use the same arrays.
+        The first argument of the new step is stored like the state of this step. Both steps can use the same arrays.
 
         Parameters
         ----------

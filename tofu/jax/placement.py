@@ -38,8 +38,8 @@ def read_host_value(value: Any) -> Any:
 def place_array(value: Any, sharding: Sharding) -> Any:
     """Place an array on devices.
 
-    If several processes run the step, each passes the complete array, or an array that is already on the devices of all
-    processes. Each process stores only the shards of its own devices.
+    With several processes, each process passes the complete array, or an array on the devices of all processes. It
+    stores only the shards of its own devices.
     """
     if isinstance(sharding, UnevenSharding):
         return UnevenArray(_join_shards(value, sharding), sharding)

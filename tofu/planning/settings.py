@@ -86,7 +86,7 @@ def read_plan(plan: Any) -> Plan:
 
 
 def read_choice(name: str, choices: Sequence[str], error: type[TofuError], value: Any) -> str:
-    """Return `value` if it is one of `choices`. Otherwise raise `error`."""
+    """Return `value`. Raise `error` if it is not one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise error(f"{name}= must be one of {', '.join(map(repr, choices))}, not {show(value)}.")
     return str(value)

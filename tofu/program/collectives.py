@@ -67,7 +67,7 @@ class Round:
     """A set of boxes of equal shape that are sent at the same time. Each worker sends and receives at most one box.
 
     If `is_local` is True, the boxes stay on their workers. `moves` maps each reader (the worker that receives a box) to
-    three values: the sender, the position of the box in the sender's array, and its position in the reader's array.
+    the sender, and to the box's positions in both arrays.
     """
 
     input: int
@@ -262,7 +262,7 @@ def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) ->
 def find_chain(
     source_layout: Layout, output_layout: Layout, factors: Sequence[int]
 ) -> list[Slice | AllGather | AllToAll] | None:
-    """Return collectives that change a tensor's layout (how it is split), or None if no such chain exists.
+    """Return collectives that change a tensor's layout (how it is split), or None if there are none.
 
     Each collective is along one axis. Slices come first and gathers last, so that little is transferred.
     """

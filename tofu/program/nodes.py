@@ -22,8 +22,8 @@ class Entry(NamedTuple):
 class PieceSource(NamedTuple):
     """A region of an input. A fetch (a node that reads from other workers) copies it to a `Piece` of its output.
 
-    The region begins at `begin` in input number `input`. For each dimension of the input, `along` has the matching
-    dimension of the piece. Dimensions without a match (-1) have length 1.
+    The region begins at `begin` in input number `input`. `along` has the dimension of the piece that matches each
+    dimension of the input. Dimensions without a match (-1) have length 1.
     """
 
     input: int

@@ -1,4 +1,4 @@
-"""Checks that a plan gives work to all workers, and that no two workers draw random numbers for the same element."""
+"""Checks of plans: all workers must have work, and no two workers may draw random numbers for the same element."""
 
 from __future__ import annotations
 

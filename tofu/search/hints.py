@@ -29,8 +29,9 @@ SPECIAL = {"...": "...", "-": "None", "None": "None"}
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
     """Convert hints to decisions that a search may not change.
 
-    A hint is a dimension of a tensor, the name of an operator's axis, None (replicate), or Ellipsis (let the search
-    choose). It applies to all rounds. A list has a hint for each round. Raises PlanError if hints are impossible.
+    A hint for a tensor is a dimension, and a hint for an operator is the name of an axis. Two other hints are None
+    (replicate) and Ellipsis (let the search choose). A hint applies to all rounds. A list has a hint for each round.
+    Raises PlanError if hints are impossible.
     """
     fixed = FixedChoices({}, {})
     problems = []

@@ -35,7 +35,7 @@ def propagate(
     """Follow the splits of some tensors, `seeds` (tensor -> dimension), through all operators in order.
 
     - An operator is split along the axis along which most bytes of its inputs are split. So are its parameters.
-    - An operator is not split if no axis moves along a split dimension, or if the axis is too short.
+    - Without such an axis, or if the axis is too short, an operator is not split.
     - Splits do not continue through the results of operators in `gathered`.
     - A value that a loop passes on stays split only if the next iteration's value is split alike.
     - If each iteration of a loop takes one slice along the split dimension, the next dimension is split instead.

@@ -51,7 +51,7 @@ DEFAULT_EFFORT = Effort()
 
 
 def read_seconds(seconds: Any) -> float:
-    """Return a user's `search_seconds`. Raise PlanError unless it is a number in range."""
+    """Return a user's `search_seconds`. Raise PlanError if it is not a number in range."""
     is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
     if not is_number or not 0 <= seconds <= LONGEST_SEARCH_SECONDS:
         raise PlanError(

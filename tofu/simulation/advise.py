@@ -152,9 +152,9 @@ def advise(
 ) -> Advice:
     """Simulate a training step on one device and on several, and return all options sorted by speed.
 
-    `workers` lists the numbers of devices to try. The default is 2, 4, 8, ... up to all devices of the machine. For
-    each number, three plans are simulated: the plan for the settings, the plan that replicates as much as fits, and
-    data parallelism. `make` makes each plan. Before that, `report` is called with the plan's name.
+    `workers` lists the numbers of devices to try. The default is 2, 4, 8, ... up to all devices of the machine. Three
+    plans are simulated: the plan for the settings, the plan that replicates as much as fits, and data parallelism.
+    `make` makes each plan. Before that, `report` is called with the plan's name.
 
     If a model cannot be split, only one device is simulated. Raises TofuError for wrong arguments.
     """

@@ -1,8 +1,8 @@
 """Find dependencies through reused memory: a node may write to a buffer only after the buffer's last content was read.
 
 Backends reuse buffers in the order of the program (section 6). So a fetch may have to wait for a buffer although its
-sources are ready. This module assumes that each result takes the smallest free buffer of its worker that is large
-enough, or a new buffer.
+sources are ready. This module assumes that each result takes the smallest free buffer that is large enough, or a new
+one.
 """
 
 from __future__ import annotations

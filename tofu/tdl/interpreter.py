@@ -1,7 +1,7 @@
 """An interpreter that computes a description with NumPy. Tests compare the result with the framework's kernel.
 
-A formula with n index variables is computed for all values of these variables at once, as an array of n dimensions. An
-array may have at most `MOST_POINTS` elements.
+A formula with n index variables is computed for all their values at once, as an array of n dimensions. An array may
+have at most `MOST_POINTS` elements.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Count the compared elements of each output, for each way of comparison: by numbers, a relation, or results of parts.
+"""Count the elements of each output that were compared, and the way of comparison: numbers, a relation, or parts.
 
 An output is not compared if the comparison would not notice errors in it.
 """

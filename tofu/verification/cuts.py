@@ -198,10 +198,10 @@ def find_cut(
     is_needed: Sequence[bool],
     run_part: RunPart,
 ) -> Cut | None:
-    """Run all parts of a split. Return the split as a `Cut` if the results form the whole outputs, else None.
+    """Run all parts of a split, and return the split as a `Cut`, or None if it does not work.
 
-    Return None, too, if every part computes whole outputs. Outputs with False in `is_needed` may differ. `roles` has
-    the roles of the inputs and of the outputs.
+    It works if the results form the whole outputs, and no part computes everything. Outputs with False in `is_needed`
+    may differ. `roles` has the roles of the inputs and outputs.
     """
     input_roles, output_roles = roles
     dimensions = {"input": geometry.inputs, "output": geometry.outputs}

@@ -64,7 +64,7 @@ class NodeReport:
     Attributes
     ----------
     description_error
-        The largest error of the description's numbers. None if there are no numbers to compare; `checked` then tells
+        The largest error of the description's numbers. None if there are no numbers to compare. `checked` then tells
         what was checked instead.
     refused
         The reason why the description does not cover these attributes, or "".

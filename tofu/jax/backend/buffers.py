@@ -155,11 +155,11 @@ class _Memory:
     Attributes
     ----------
     last
-        For each value, the time of its last read.
+        Value -> time of its last read.
     length
         The time at which the program ends.
     of
-        For each value, the position of its buffer in `buffers`.
+        Value -> position of its buffer in `buffers`.
     """
 
     last: dict[int | None, int]

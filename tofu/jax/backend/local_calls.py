@@ -39,7 +39,7 @@ class WorkerSelection(Protocol):
 
 @dataclass(frozen=True)
 class RepeatedElements:
-    """Elements of an operand that a sum or another reduction would include twice, because shards overlap.
+    """Elements of an operand that a sum would include twice, because shards overlap.
 
     They begin at position `counts[worker]` of `dimension`. A reduction reads `neutral` instead, which is 0 for a sum.
     """
@@ -65,9 +65,9 @@ class LocalCall:
     parameters
         The equation's parameters, changed to fit the shapes of shards.
     attributes_by_worker
-        For each worker, the attributes that depend on its shards, such as the first position of a shard.
+        The attributes that differ between workers, such as the first position of a shard.
     output_boxes
-        For each output, the region of each worker's shard.
+        The regions of the workers' shards, by output.
     repeated
         Elements that this worker leaves out of a reduction, because another worker includes them.
     """
@@ -143,7 +143,7 @@ def find_repeated_elements(
 ) -> list[RepeatedElements]:
     """Find elements of operands that a reduction would include twice, because shards overlap.
 
-    For each axis with overlapping shards, `own_counts` has the number of positions that each worker includes.
+    `own_counts` has the number of positions that each worker includes, by axis with overlapping shards.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -304,7 +304,7 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return a slice. Elements outside this worker's shard become zeros, because the results of all workers are added."""
+    """Return a slice. Elements outside the shard become zeros, because the workers' results are added."""
     operand, *starts = operands
     sizes = call.parameters["slice_sizes"]
     begins, bits, is_own = _find_begins(call, operand.shape, sizes, starts), as_bits(operand), jnp.bool_(True)

@@ -65,7 +65,7 @@ class SpmdProgram:
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
-        """For each value that workers transfer, its collectives. Keys are value numbers of the `Lockstep` program."""
+        """The collectives that transfer values. Keys are value numbers of the `Lockstep` program."""
         lockstep = self.lockstep
         if is_checked() and lockstep.moved_bytes > self._planned.remote_bytes:
             raise InternalError(
@@ -156,7 +156,7 @@ class SpmdProgram:
             ]
 
     def find_compute(self, equation: Equation) -> Compute | None:
-        """Return the instruction for an equation. Return None if its results are only transferred or not needed."""
+        """Return the instruction for an equation, or None if no kernel needs to run."""
         return self.lockstep.computes.get(self._operator_by_origin[id(equation)])
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:

@@ -92,7 +92,7 @@ class PlanComparison:
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
         """Yield the rows of the table: plans that Tofu makes, then peers (plans made by hand).
 
-        For each peer, the last rows have a plan of Tofu that needs no more memory than the peer.
+        The last rows are plans of Tofu that need no more memory than a peer.
         """
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)

@@ -148,7 +148,7 @@ def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
 
 
 def find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
-    """Return the positions along one dimension for the indices `piece`, or None if they are unknown or irregular."""
+    """Return the positions that the indices `piece` select in one dimension, or None if they are unknown."""
     found = find_progression(builder, piece)
     if found is None:
         return None

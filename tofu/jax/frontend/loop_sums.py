@@ -47,7 +47,7 @@ LEAST_SCALED_BITS = 32
 
 
 def hoist_sums(step: Step) -> Step | None:
-    """Return the step with sums moved out of its loops, or None if no sum can move. Value numbers do not change."""
+    """Move sums out of the loops of a step. Return None if no sum can move. Value numbers do not change."""
     hoister = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
     equations = hoister.hoist_from(step.equations)
     if not hoister.count:

@@ -84,7 +84,7 @@ class Native:
 
 
 def check_arguments(example_args: Any) -> None:
-    """Raise UnsupportedError unless `example_args` is a tuple or a list."""
+    """Raise UnsupportedError if `example_args` is not a tuple or a list."""
     if not isinstance(example_args, (tuple, list)):
         raise UnsupportedError(
             f"example_args is {show_with_type(example_args)}, and not the tuple of the step's arguments, as in "
@@ -207,7 +207,7 @@ def count_state(source: Source) -> int:
 
 
 def hoist_loop_sums(source: Source) -> Source | None:
-    """Return the step with sums moved out of its loops, or None if no sum can move."""
+    """Move sums out of the loops of a step. Return None if no sum can move."""
     native: Native = source.native
     if (step := hoist_sums(native.step)) is None:
         return None
@@ -219,7 +219,7 @@ def hoist_loop_sums(source: Source) -> Source | None:
 
 
 def divide_step(source: Source, workers: int) -> Source | None:
-    """Return the step with operators such as cumulative sums in blocks (`blocks.py`), or None if it has none."""
+    """Divide operators such as cumulative sums into blocks (`blocks.py`). Return None if the step has none."""
     if (step := divide_into_blocks(source.native.step, workers)) is None:
         return None
     name_by_origin = {id(operator.origin): operator.name for operator in source.graph.operators}

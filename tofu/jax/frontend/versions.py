@@ -176,7 +176,7 @@ UNKNOWN_LINE = Line()
 
 
 def find_line(equation: JaxprEqn, enclosing: Line = UNKNOWN_LINE) -> Line:
-    """Return the line of the user's program that created an equation, or else `enclosing`."""
+    """Return the line of the user's program that created an equation. By default, return `enclosing`."""
     return Line(equation.source_info.traceback, enclosing)
 
 

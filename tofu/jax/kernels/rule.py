@@ -28,7 +28,7 @@ TOKENS = re.compile(r"\(\s*([a-z]\w*)\s+_\s*\)|([a-z]\w*)|(_)|(\S)", re.IGNORECA
 class SplitRule:
     """The axes along which a kernel can be split, and the dimensions that each axis splits.
 
-    If an axis splits an output, the output's shards are concatenated. Otherwise all workers' outputs are summed.
+    If an axis splits an output, the workers' outputs are concatenated. If not, they are summed.
 
     >>> print(SplitRule((((), ("h", 4)),), ((("h", 1),),)))
     _ (h 4) -> h

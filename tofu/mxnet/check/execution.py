@@ -43,7 +43,7 @@ def _compare_outputs(outputs: Sequence[tuple[str, Shape | None]], planned_shapes
 
 
 def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
-    """Raise InternalError unless each worker needs the expected bytes. Each list has a number for each worker."""
+    """Raise InternalError if a worker does not need the expected bytes. Each list has a number for each worker."""
     wrong = [worker for worker, counts in enumerate(zip(found, expected, strict=True)) if counts[0] != counts[1]]
     if wrong:
         raise InternalError(

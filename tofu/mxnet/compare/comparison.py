@@ -22,7 +22,7 @@ NOT_FINITE = "one device computes no finite numbers from these values; pass your
 class ComparedRuns:
     """Differences between a run on several workers and a run on one device.
 
-    For each tensor that was not compared, `excused` has the reason.
+    `excused` maps tensors that were not compared to the reasons.
     """
 
     training: tuple[Difference, ...]

@@ -25,10 +25,9 @@ from tofu.verification.windows import list_window_geometries
 
 
 def try_geometry(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
-    """Run the kernel on each part of a split, and return the split as a `Cut`.
+    """Run the kernel on each part of a split. Return the split as a `Cut`, or None if it does not work.
 
-    Return None if the results do not form the whole outputs, or if the split saves no work. Outputs with False in
-    `is_compared` may differ.
+    It works if the results form the whole outputs, and saves work. Outputs with False in `is_compared` may differ.
     """
     input_roles = [role for role in node.input_roles if role is not None]
     output_roles = [role for role in node.output_roles if role is not None]

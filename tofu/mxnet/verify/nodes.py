@@ -55,14 +55,14 @@ class VerifiedNode:
     Attributes
     ----------
     unwritten
-        For each output, a mask of the elements that the kernel does not write.
+        Masks of the elements that the kernel does not write, one for each output.
     mutated_inputs
         Positions of the inputs that the kernel changes, as declared by MXNet.
     inputs_after
         The inputs after the run.
     input_roles, output_roles
-        For each input or output, the related tensor of the forward operator: it has the same values, or this is its
-        gradient.
+        The tensors of the forward operator to which inputs and outputs belong. They have equal values, or one is the
+        gradient of the other.
     reused_outputs
         Positions of the inputs that are outputs of the forward operator. Empty if the backward operator can run twice.
     """

@@ -93,7 +93,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def invalidate(self) -> None:
         """Mark the values as invalid before the memory of the shards is reused.
 
-        If the user has a view of the whole array, assemble the array first, because the view must keep its values.
+        If the user has a view of the whole array, assemble the array first, so that the view keeps its values.
         """
         if self._is_viewed:
             self._read_shards()
@@ -313,7 +313,7 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
 
 
 def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
-    """For each pair, copy the tensor into the array.
+    """Copy tensors into arrays, as pairs (array, tensor).
 
     For speed, one operator copies all float32 shards of a device.
     """

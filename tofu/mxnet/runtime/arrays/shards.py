@@ -36,7 +36,7 @@ class ShardedTensor:
     contexts
         The workers' devices.
     arrays
-        The shards, if they exist already. Otherwise zeros are allocated when they are first needed.
+        The shards. By default, zeros are allocated when they are first needed.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ def _has_whole_rows(region: Region, whole: Any) -> bool:
 
 
 def cut(whole: Any, region: Region) -> Any:
-    """Return a region of an array. If only the first dimension is cut, return a view, otherwise a copy."""
+    """Return a region of an array, as a view if only the first dimension is cut."""
     if _has_whole_rows(region, whole):
         return whole[region[0][0] : region[0][1]] if region else whole
     if whole.ndim > MOST_SLICED_DIMENSIONS:

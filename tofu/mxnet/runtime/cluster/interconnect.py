@@ -72,7 +72,7 @@ def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
 def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
     """Group GPUs that read from each other equally fast, then group these groups.
 
-    For each level, the largest groups first, return the number of smaller groups in a group.
+    Return the number of smaller groups in a group of each level, from the largest groups on.
     """
     level_parts: list[int] = []
     block = 1

@@ -55,7 +55,7 @@ class PartitionedSymbol(DerivedSymbols):
 
     @property
     def current_plan(self) -> Plan | None:
-        """The plan (how each operator and tensor is split), or None if no plan exists yet."""
+        """The plan: how each operator and tensor is split. None if no plan exists yet."""
         return None if self._partition is None else self._partition.plan
 
     @property
