@@ -178,7 +178,7 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with `digest`, a hash of all other attributes that shows later edits."""
+        """Return the plan with `digest`, a hash that shows later edits."""
         return replace(self, digest=self._compute_digest())
 
     @property

@@ -96,7 +96,7 @@ class OutputAccess:
     absent
         A dimension of the inputs that the output lacks, or None.
     has_zero_terms
-        True if zero inputs make each term of the formula's sums zero.
+        True if each term of the formula's sums is zero for zero inputs.
     """
 
     rows: tuple[Row, ...]
@@ -174,7 +174,7 @@ class OperatorAccess:
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def with_description_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """Return `ranges` with the axes named as in the operator's description."""
+        """Rename the axes in `ranges` as in the operator's description."""
         if self.description_names is None:
             return ranges
         return {self.description_names[axis]: value for axis, value in ranges.items() if axis in self.description_names}

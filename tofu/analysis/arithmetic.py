@@ -33,7 +33,7 @@ Variables = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Operations:
-    """A number of arithmetic operations: `per_point` for each combination of values of `variables`.
+    """A number of arithmetic operations: `per_point` operations for each point, a combination of values of `variables`.
 
     For a sum of products, `depth` lists the variables of the sum. `reuse` lists, for each factor, the variables on
     which it does not depend. A kernel reads the factor only once for all their values.

@@ -59,7 +59,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class InputPattern:
-    """The indices by which an input is read. `is_read` is False if only the input's shape is used."""
+    """The indices by which an input is read. `is_read` is False if only its shape is used."""
 
     dimensions: tuple[Dimension, ...]
     is_read: bool
@@ -74,11 +74,11 @@ class OutputPattern:
     summed_axes
         Axes that are summed over. `reducer`, such as "Sum", combines the partial results of their parts.
     moving_axes
-        Axes that the position of an output element depends on.
+        Axes on which the position of an output element depends.
     is_written
         False if the framework's kernel never writes the output.
     has_zero_terms
-        True if zero inputs make each term of the formula's sums zero.
+        True if each term of the formula's sums is zero for zero inputs.
     """
 
     dimensions: tuple[Dimension, ...]

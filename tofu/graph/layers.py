@@ -14,7 +14,7 @@ from tofu.graph.semantic import Graph, Operator
 
 
 def find_layers(graph: Graph) -> list[int]:
-    """Return, for each operator, the number of the first operator in its layer."""
+    """Return the number of the first operator in each operator's layer."""
     layers: list[int] = []
     layer_by_line: dict[tuple[str, str], int] = {}
     for position, operator in enumerate(graph.operators):

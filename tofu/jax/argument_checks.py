@@ -62,7 +62,7 @@ def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def list_weak(leaves: Sequence[Any]) -> WeakTypes:
-    """Return True for each leaf with a weak type: a Python number, or a result computed only from Python numbers."""
+    """Return a list with True for each leaf with a weak type, such as a Python number."""
     return tuple(bool(getattr(leaf, "weak_type", type(leaf) in NUMBERS and type(leaf) is not bool)) for leaf in leaves)
 
 

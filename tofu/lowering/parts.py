@@ -21,7 +21,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 @dataclass
 class Parts:
-    """The smaller operators, or *parts*, that replace the operator `whole`. A lowering adds parts and tensors between them.
+    """The smaller operators, or *parts*, that replace the operator `whole`.
 
     `position` and `first_tensor` are the numbers of the first part and of the first new tensor in the lowered graph.
     """
@@ -106,7 +106,7 @@ class Lowering:
     expand
         Function that adds the smaller operators to a `Parts` object.
     as_whole
-        Function that prepares an operator that is not replaced. It lists all inputs that the kernel updates in
+        Function that prepares an operator that is not replaced. It adds all inputs that the kernel updates to
         `mutates`.
     in_inference
         Function that changes the operator's attributes for inference.

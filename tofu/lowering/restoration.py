@@ -48,7 +48,7 @@ def restore_whole_operators(
 def prepare_inference(
     graph: Graph, searched: Choices, framework: LowerableOperators, undescribed: str = "error"
 ) -> Choices:
-    """Return the same choices for inference: forward operators only, with the attributes that they have in inference."""
+    """Return the same choices for inference, with forward operators only."""
     if searched.problem.graph is graph:
         return searched
     operators = []

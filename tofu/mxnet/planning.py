@@ -73,7 +73,7 @@ def read_task(
 def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
     """List the choices of operators to replace: RNN operators, or operators such as cumsum.
 
-    A plan in the settings decides about operators such as cumsum. Otherwise, those with a hint stay.
+    Operators such as cumsum are replaced as in the user's plan. Without a plan, operators with a hint stay.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
     unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]

@@ -81,7 +81,7 @@ def select_plan(
     """Select how to split all operators and tensors of `graph`.
 
     In the graph of `problem`, smaller operators may replace an operator of `graph`. `measure` returns the memory that a
-    split needs. Log a warning if workers only repeat computations of others.
+    split needs. Log a warning if workers repeat computations.
     """
     selection = _select(graph, problem, settings, progress, measure)
     unfed = explain_unsplit_round(selection.choices) if settings.on_infeasible == "replicate" else ""

@@ -179,7 +179,7 @@ def _find_value_layout(program: Lockstep, value: ProgramValue) -> Layout | None:
 
 
 def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> Layout | None:
-    """Return the layout in which worker w stores the shard `boxes[w]`. A layout is a split of a tensor.
+    """Return the layout (the split of the tensor) in which worker w stores `boxes[w]`.
 
     Return None if `boxes` are not shards of equal size.
     """

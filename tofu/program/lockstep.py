@@ -34,7 +34,7 @@ class ProgramValue:
 
     @property
     def shape(self) -> Shape:
-        """The shape of each worker's array. It is equal on all workers, and may be larger than a worker's box."""
+        """The shape of each worker's array, which may be larger than the worker's box."""
         return tuple(max(end - begin for begin, end in bounds) for bounds in zip(*self.boxes, strict=True))
 
     @cached_property

@@ -206,7 +206,6 @@ class PatternReader:
 
 
 def _split_at(rows: Column, separate: Collection[int]) -> Iterator[Column]:
-    """Yield the rows in runs. Each row in `separate` is a run of its own."""
     is_separate = np.isin(rows, list(separate)) if separate else np.zeros(len(rows), bool)
     begins = np.flatnonzero(is_separate[1:] | is_separate[:-1]) + 1
     yield from (run for run in np.split(rows, begins) if run.size)

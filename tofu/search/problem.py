@@ -112,7 +112,7 @@ class Problem:
             yield replace(tied, layers=NO_PARTS)
 
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
-        """Return a copy in which equal operators may be split differently if their fixed choices differ.
+        """Return a copy for these fixed choices. Equal operators with different fixed choices may be split differently.
 
         If equal layers have different fixed choices, all layers may be split differently. A choice that is fixed in one
         time step holds for equal steps, too.
@@ -153,9 +153,9 @@ class Problem:
         return replace(self, native=native, make_search_graph=make_search_graph, rules=rules)
 
     def split_evenly(self) -> Problem | None:
-        """Return a copy in which shards overlap only for tensors that cannot be split into equal shards.
+        """Return a copy in which shards overlap only if a tensor has no equal shards.
 
-        A search with little time then finds a better plan. Return None if nothing changes.
+        This helps a search with little time. Return None if nothing changes.
         """
         shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph, self.rules, self.factors)}
         shapes |= {access.extents for access in self.accesses}
@@ -219,7 +219,7 @@ def make_problem(
     equal: EqualParts | None = None,
     rules: TransferRules = FETCH_RULES,
 ) -> Problem:
-    """Return the problem of splitting `graph` in one round for each of `factors`."""
+    """Return the problem of splitting `graph`, with a round for each of `factors`."""
     accesses = tuple(accesses)
     kinds = _list_kinds(accesses)
     equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)

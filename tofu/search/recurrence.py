@@ -82,7 +82,7 @@ NO_PARTS = EqualParts((), ())
 
 
 def find_equal_parts(graph: Graph) -> EqualParts:
-    """Find equal time steps in a graph. Return the operators and tensors that correspond in them, as families.
+    """Find equal time steps in a graph. Return families of operators and tensors that correspond in these steps.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())

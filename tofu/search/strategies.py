@@ -32,7 +32,7 @@ class OperatorDescriptions(Protocol):
         """Return the output shapes that the framework infers, or None. Raise an error if the inputs are invalid."""
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
-        """Return True if an operator draws random numbers although its description does not show it.
+        """Return True if an operator draws random numbers, but its description does not show it.
 
         `is_whole` is True if the operator has no axis along which it can be split.
         """
@@ -75,7 +75,7 @@ def find_strategies(
 def mark_random(
     graph: Graph, accesses: Sequence[OperatorAccess], framework: OperatorDescriptions
 ) -> tuple[OperatorAccess, ...]:
-    """Mark operators that draw random numbers, even if their descriptions do not show it."""
+    """Mark all operators that draw random numbers."""
     return tuple(
         replace(access, is_random=True) if framework.draws_undescribed(operator, not access.axes) else access
         for operator, access in zip(graph.operators, accesses, strict=True)
@@ -157,7 +157,7 @@ _UNDESCRIBED = describe(lambda *tensors: lambda *i: 0.0)
 
 
 def make_whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason: str) -> OperatorAccess:
-    """Return the regions of an operator that reads and writes whole tensors, because it has no valid description."""
+    """Describe an operator that reads and writes whole tensors. `reason` tells why no description applies."""
 
     def rows(shape: Shape) -> tuple[Row, ...]:
         return tuple(Row((), 0, extent) for extent in shape)

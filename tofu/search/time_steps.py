@@ -60,7 +60,7 @@ class EqualSteps:
 
 
 def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps]]]:
-    """Yield each recurrence of a graph, with its sets of equal time steps.
+    """Yield the recurrences of a graph, each with its sets of equal time steps.
 
     An operator is in at most one recurrence.
     """

@@ -168,7 +168,7 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
     """Return the region of an array that begins at `begins` and has the shape `extents`. `begins` may be traced.
 
-    A single integer is read without a slice, because JAX 0.6.2 can return a wrong integer on CPUs.
+    A single integer is read without a slice, which can be wrong in JAX 0.6.2 on CPUs.
     """
     is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
     if is_known or prod(extents) > 1 or not jnp.issubdtype(array.dtype, jnp.integer):

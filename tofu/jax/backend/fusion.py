@@ -104,7 +104,7 @@ def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, li
 
 
 def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
-    """Fuse operations as XLA does. The returned operations read and write only values in memory."""
+    """Fuse operations as XLA does. Return operations that read and write only values in memory."""
     fusion = _Fusion(list(operations), results, types)
     stored_operations: list[Operation] = []
     fused_operations: dict[int, Operation] = {}  # by result, with reads of values in memory only

@@ -69,7 +69,7 @@ class LocalCall:
     output_boxes
         The regions of the workers' shards, by output.
     repeated
-        Elements that this worker leaves out of a reduction, because another worker includes them.
+        Elements that another worker includes in a reduction, and this worker leaves out.
     """
 
     equation: Equation
@@ -255,9 +255,9 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 
 
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
-    """Clamp the indices of a gather, even if `mode` promises that they are in bounds.
+    """Clamp the indices of a gather, because not all are in bounds as `mode` promises.
 
-    `jax.vmap` of dynamic slices breaks this promise.
+    An example is `jax.vmap` of a dynamic slice.
     """
     dimensions, slice_sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
     last_start = np.array([shape[d] - slice_sizes[d] for d in dimensions])
@@ -265,7 +265,7 @@ def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> 
 
 
 def _widen(indices: Any) -> Any:
-    """Convert small indices to 32 bits, because the numbers of rows must fit into the type."""
+    """Convert small indices to 32 bits, so that all row numbers fit."""
     return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 

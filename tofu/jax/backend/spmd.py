@@ -185,7 +185,7 @@ class SpmdProgram:
 
     @cached_property
     def _layout_owners(self) -> dict[int, int]:
-        """Result -> the value whose layout it gets: the argument that it replaces, or itself."""
+        """A map from results to values with the layout that the result gets."""
         next_values, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         pairs = enumerate(zip_longest(self.step.outputs, self.step.inputs[: len(self.step.outputs)]))
         return {

@@ -156,7 +156,7 @@ class UnevenArray:
 
     @property
     def weak_type(self) -> bool:
-        """True if operations with another array use the other array's type, as for a Python number."""
+        """True if the array adopts the type of other operands, as a Python number does."""
         return bool(getattr(self.joined, "weak_type", False))
 
     @property

@@ -334,7 +334,7 @@ class Step:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def compute_all(self, arguments: Sequence[Any]) -> dict[int, Any]:
-        """Run the step on one device and return all values. Values in a loop are those of its last iteration."""
+        """Run the step on one device and return all values. A value in a loop comes from the last iteration."""
         values: dict[int, Any] = dict(zip(self.inputs, arguments, strict=True)) | dict(self.constants)
         for item in self.equations:
             item.compute(values)

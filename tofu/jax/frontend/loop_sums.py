@@ -60,7 +60,7 @@ def hoist_sums(step: Step) -> Step | None:
 class _Hoister:
     """A pass that moves sums out of the loops of a step.
 
-    If a sum moves, `current_by_old` maps the old result of the loop to the new one.
+    `current_by_old` maps old results of loops to the moved sums.
     """
 
     types: list[ValueType]

@@ -48,8 +48,8 @@ class _Search:
     Attributes
     ----------
     computed
-        Reversed value -> the equation of the original value, and the parameters and operands with which it computes the
-        reversed value.
+        Reversed value -> the equation of the original value, with new parameters and operands that compute the reversed
+        value.
     equal
         Reversed value -> an equal value with fewer or other reversed dimensions.
     rest

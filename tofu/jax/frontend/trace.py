@@ -52,7 +52,7 @@ from tofu.jax.kernels.versions import without_cudnn
 
 
 class Traced(NamedTuple):
-    """A traced function: its jaxpr, the shapes of its results, and the tree of the results."""
+    """A traced function: its jaxpr, and the shapes and the tree of its results."""
 
     jaxpr: core.ClosedJaxpr
     shapes: list[Any]

@@ -224,7 +224,7 @@ def vary(value: Any, axes: Iterable[str]) -> Any:
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
-    """Mark all values as different along the same axes, because primitives require equal axes."""
+    """Mark values by `vary` with equal axes, which primitives require."""
     axes = frozenset[str]().union(*map(find_varying, values))
     return [vary(value, axes) for value in values] if axes else list(values)
 

@@ -171,7 +171,7 @@ def _explain_incomparable(expected: Any, perturbed: Any) -> str:
 def _find_error(value: Any, expected: Any) -> float:
     """Return the largest difference, relative to the largest expected number.
 
-    Return infinity if integers, infinities or NaN differ.
+    Return infinity if integers, infinities or NaN are not the same.
     """
     if value.shape != expected.shape:
         return inf

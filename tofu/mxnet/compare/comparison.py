@@ -65,7 +65,7 @@ def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: flo
 
 
 def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: float) -> ComparedRuns:
-    """Return the comparison without differences that known mistakes of MXNet cause."""
+    """Remove differences that come from known mistakes of MXNet."""
     defects = _name_tensors(partition, find_defects(partition.source.graph))
     differences = (*comparison.training, *comparison.inference)
     wrong = [d for d in differences if d.error > tolerance and d.name in defects]

@@ -104,8 +104,8 @@ def split_readers(symbol: Any) -> Any:
 def avoid_blocked_layouts(symbol: Any) -> Any:
     """Return a copy of the symbol with a slice of all elements after each LRN.
 
-    On CPUs, a convolution may write a gradient in oneDNN's blocked format, which the gradient of LRN reads wrong. The
-    gradient of a slice is always in row-major order.
+    On CPUs, a convolution may write a gradient in oneDNN's blocked format. The gradient of LRN reads this format wrong.
+    The gradient of a slice is always in row-major order.
     """
     model = json.loads(symbol.tojson())
     for number in [number for number, node in enumerate(model["nodes"]) if node["op"] == "LRN"]:

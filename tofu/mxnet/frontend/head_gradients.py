@@ -17,7 +17,7 @@ def name_head_gradient(output: int) -> str:
 
 
 def find_head(name: str) -> int | None:
-    """Undo `name_head_gradient`: return the number of the output, or None for any other name."""
+    """Return the number of the output to which a name from `name_head_gradient` belongs, or None."""
     match = re.fullmatch(rf"{_mxnet.HEAD_GRADIENT_PREFIX}(\d+)", name)
     return None if match is None else int(match[1])
 

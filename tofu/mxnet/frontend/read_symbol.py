@@ -80,7 +80,7 @@ def shares_state(op: str) -> bool:
 
 
 def wrap_symbol(handle: int) -> Any:
-    """Wrap the MXNet symbol at the address `handle` in an `mx.sym.Symbol`, which will free it."""
+    """Return the MXNet symbol at the address `handle` as an `mx.sym.Symbol`."""
     return mx.sym.Symbol(ctypes.c_void_p(handle))
 
 

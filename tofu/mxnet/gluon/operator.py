@@ -200,7 +200,7 @@ class PartitionedOperator:
 
     @property
     def is_awaited(self) -> bool:
-        """True if `settle` must still copy gradients, now or after a backward pass."""
+        """True if a backward pass has gradients for `settle` to copy, or has yet to run."""
         return bool(self.finished) or not all(bound.is_free for bound in self._executors)
 
     def settle(self) -> None:

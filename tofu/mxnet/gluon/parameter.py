@@ -121,7 +121,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def _check_gradient_use(self) -> None:
-        """Wait until the values are written. A Trainer could read a gradient instead."""
+        """Wait until the values are written."""
         if self.array is not None:
             self.array.wait_for_writes()
         self.settle()

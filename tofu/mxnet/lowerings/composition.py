@@ -118,8 +118,7 @@ def compute_statistics(
 ) -> Statistics:
     """Return the mean, deviation and variance of `data` over the dimensions in `reduced`.
 
-    The variance is the sum of squared deviations, divided by the number of elements minus `ddof`. It is exact even if
-    the mean is large.
+    The variance is the sum of squared deviations, divided by the number of elements minus `ddof`.
     """
     count = prod(composition.shape(reduced))
     total = composition.sum("total", data, reduced)

@@ -23,7 +23,7 @@ Shape = Sequence[int]
 
 
 def estimate_workspace(symbol: Any, variables: Variables) -> dict[str, int]:
-    """Return the bytes that the largest convolution of each device group may request, by the group's name."""
+    """Return the largest request of a convolution in bytes, by device group."""
     handle = symbol.handle.value
     nodes = _mxnet.nodes(handle)
     convolutions = [node for node in nodes if node["op"].endswith(("Convolution", "Deconvolution"))]

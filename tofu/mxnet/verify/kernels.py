@@ -54,9 +54,9 @@ def run_kernel(
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Return all outputs, and the inputs, which the kernel may have changed.
 
-    Before the run, all outputs, also hidden ones, are filled with number `pattern` (0 or 1) of `PATTERNS`. This shows
-    elements that the kernel does not write. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the
-    kernel writes beyond an output.
+    The outputs include hidden outputs. Before the run, they are filled with number `pattern` (0 or 1) of `PATTERNS`.
+    This shows elements that the kernel does not write. Raises mxnet.MXNetError if MXNet refuses the call, and
+    RuntimeError if the kernel writes beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead

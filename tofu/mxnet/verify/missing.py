@@ -79,10 +79,10 @@ ListWindows = Callable[[VerifiedNode, Collection[int], Collection[int], bool], l
 def find_missing(
     case: Case, try_split: TryGeometry = try_geometry, list_windows: ListWindows = list_window_geometries
 ) -> tuple[Missing, ...]:
-    """Return the splits of an operator, and of its gradient, that work but that Tofu does not offer.
+    """Find splits of an operator, and of its gradient, that work, but that Tofu does not offer.
 
     `try_split` tests a split, and `list_windows` lists splits along windows. Both run MXNet's kernels, which may end
-    the process. A dimension that indices refer to is not split, because a kernel could read outside its part.
+    the process.
     """
     nodes = execute_training_graph(case.op, case.attributes, case.draw_inputs(), case.wrt, seed=1)
     shrinks_attributes = not any(isinstance(numbers, Fixed) for numbers in case.numbers)

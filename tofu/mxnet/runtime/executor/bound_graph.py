@@ -127,7 +127,7 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
 
 
 def unused_context(contexts: Sequence[Any]) -> Any:
-    """Return a context that no worker uses, as the default context of the graph of all workers.
+    """Return a context that no worker uses. It becomes the default context of the graph.
 
     If operators ran in the default context, MXNet might rewrite the graph for inference.
     """

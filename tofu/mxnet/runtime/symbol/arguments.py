@@ -179,7 +179,7 @@ def check_symbol(symbol: Any) -> None:
 
 
 def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
-    """Raise DeviceError if the user asks for other devices than those of the partitioned `symbol`."""
+    """Raise DeviceError if the user asks for devices that the partitioned `symbol` does not use."""
     contexts = check_contexts(contexts)
     if (ngpus is not None and ngpus != len(symbol.contexts)) or (contexts is not None and contexts != symbol.contexts):
         requested = f"ngpus={ngpus}" if contexts is None else ", ".join(map(str, contexts))
