@@ -120,8 +120,7 @@ class Backend(Protocol):
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
         """Return the bytes that each operator's kernel reads and writes on a worker, by the operator's number.
 
-        Return None if each operator has its own kernel. The bytes of a kernel for several operators belong to only one
-        of them.
+        Return None if each operator has its own kernel. A kernel for several operators counts for only one of them.
         """
 
 

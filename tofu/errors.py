@@ -112,13 +112,13 @@ def on_one_line(error: object) -> str:
 
 
 def suggest(name: str, known: Collection[str], ending: str = "") -> str:
-    """Return " (did you mean ...?)" with the `known` name most similar to `name`, or "" if no name is similar."""
+    """Return " (did you mean ...?)" with the most similar `known` name, or ""."""
     near = get_close_matches(name, known, n=1)
     return f" (did you mean {near[0]}{ending}?)" if near else ""
 
 
 def suggest_several(name: str, known: Collection[str]) -> str:
-    """Return "; did you mean ...?" with up to three similar `known` names, or "." if no name is similar."""
+    """Return "; did you mean ...?" with up to three similar `known` names, or "."."""
     near = get_close_matches(name, known)
     return f"; did you mean {', '.join(near)}?" if near else "."
 

@@ -246,7 +246,7 @@ def build_execution(partition: Partition, observe: Observer) -> Any:
 def describe(
     task: Task, selection: Selection, choices: Choices, cost: _core.Cost, worker_bytes: tuple[int, ...], seconds: float
 ) -> Plan:
-    """Convert choices to a plan. In choices, operators and tensors have numbers; in a plan, they have names."""
+    """Convert choices to a plan: replace the numbers of operators and tensors by names."""
     problem, named, graph = choices.problem, name_choices(choices), task.source.graph
     level_bytes, level_waits = count_levels(choices)
     arrangement = selection.choices.problem.arrangement

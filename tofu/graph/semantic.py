@@ -273,7 +273,7 @@ class Graph:
 
     @cached_property
     def written_in_place(self) -> frozenset[int]:
-        """The tensors that operators update in place. Each worker must store all elements that it updates."""
+        """The tensors that operators update in place."""
         return frozenset(operator.inputs[position] for operator in self.operators for position in operator.mutates)
 
     @cached_property

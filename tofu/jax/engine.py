@@ -37,7 +37,7 @@ class JaxFrontEnd:
     lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return None, because the planner itself computes the shapes of shards, from a formula for each operator."""
+        """Return None. The planner computes the shapes of shards from the operators' descriptions."""
         return None
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
@@ -53,8 +53,8 @@ class JaxFrontEnd:
 class JaxBackend:
     """The part of the engine that builds one program, which all workers run under `jax.shard_map`.
 
-    A memory limit applies to the arguments and constants of a worker or, with `predicts_peak`, to its predicted peak
-    memory.
+    A memory limit applies to a worker's arguments and constants. With `predicts_peak`, it applies to the predicted
+    peak.
     """
 
     predicts_peak: bool = True

@@ -365,7 +365,7 @@ class PartitionedStep:
         )
 
     def why(self, operator: str) -> str:
-        """Return a table of the ways to split an operator, with the communication that each way needs.
+        """Return a table of the ways to split an operator, and the communication of each.
 
         `operator` is a name from the plan. Tofu runs a short search for each way.
         """

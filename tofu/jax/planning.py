@@ -102,7 +102,7 @@ def check_names(options: Mapping[str, Any]) -> None:
 
 
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
-    """Check the options of planning. If `workers` is None, use the number of workers of the option `plan`.
+    """Check the options of planning. By default, the option `plan` determines the number of workers.
 
     Raise a TofuError for the first option that is wrong or contradicts another.
     """

@@ -169,7 +169,7 @@ def read_trained(
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
     """Return a function that plans a task.
 
-    The function first replaces operators of `symbol` if this makes the plan better.
+    The function also replaces operators of `symbol` if this makes the plan better.
     """
 
     def plan(task: Task) -> Partition:

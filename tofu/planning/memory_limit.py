@@ -95,12 +95,12 @@ class Tradeoff:
         return self._add(self._solve_with_all(lambda problem: problem).choices)
 
     def replicate_freely(self) -> Point:
-        """Add the best plan if memory costs nothing."""
+        """Add the plan with the least communication, at price 0 of memory."""
         self.unlimited = self._solve_with_all(lambda problem: problem.with_memory_price(price=0.0))
         return self._add(self.unlimited.choices)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
-        """Add the best plan if storing a byte costs as much as transferring `held_price` bytes.
+        """Add the best plan for this price of memory: a stored byte costs as much as `held_price` transferred bytes.
 
         The tensors in `split` are not replicated.
         """

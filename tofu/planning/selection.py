@@ -40,7 +40,7 @@ NO_PART_OF_THE_KEY = (
 
 @dataclass(frozen=True)
 class Selection:
-    """The selected split of all operators and tensors, with proofs of how close to optimal its cost is.
+    """The selected split of all operators and tensors, and what is known about its cost.
 
     Attributes
     ----------

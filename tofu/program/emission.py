@@ -28,8 +28,7 @@ class PlannedProgram(Program):
     choices
         How the plan splits each operator and tensor of the program's graph.
     kernel_bytes
-        The bytes that the kernel of each operator reads and writes, as `Backend.find_kernel_bytes` returns them.
-        Simulations use these numbers.
+        The result of `Backend.find_kernel_bytes`, for simulations.
     """
 
     choices: Choices = field(kw_only=True)

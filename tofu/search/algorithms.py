@@ -79,7 +79,7 @@ class Algorithm:
         return list_orders(factors) if self.is_search else (factors,)
 
     def describe_optimality(self, cost: int, proofs: Sequence[Proof], orders: str = "") -> str:
-        """Return a sentence for the user about how close to optimal a plan with this cost is.
+        """Return a sentence: how close to optimal a plan with this cost is.
 
         `proofs` are lower bounds of the search. `orders` describes the orders of the rounds if not all were searched.
         """

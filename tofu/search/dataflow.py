@@ -52,7 +52,7 @@ class Dataflow:
         return tensor in self.shared
 
     def for_layers(self) -> Dataflow:
-        """Return the same edges with larger classes: corresponding operators of equal layers are in one class.
+        """Return the same edges with larger classes, in which operators of equal layers correspond.
 
         These classes ignore parameters, and tensors that are computed from parameters alone.
         """
@@ -63,7 +63,7 @@ class Dataflow:
         return replace(self, signatures=self.kinds, shared=frozenset(shared))
 
     def is_forward(self, operator: int) -> bool:
-        """Return True if an operator is in `forward`, and may therefore be in a recurrence."""
+        """Return True if an operator is in `forward`."""
         return operator in self.forward
 
 

@@ -264,7 +264,7 @@ def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
     """Return the cheap operators, such as additions: they compute at most as many elements as their tensors have.
 
-    Operators that draw random numbers are left out, because two workers would draw different numbers.
+    Operators that draw random numbers are left out.
     """
     sizes = [prod(tensor.shape) for tensor in graph.tensors]
     return [

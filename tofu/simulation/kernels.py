@@ -42,7 +42,7 @@ def name_kind(op: str, attributes: Mapping[str, Any]) -> str:
 class KernelRates:
     """The measured speed of one kind of kernel: seconds per call, operation and byte.
 
-    `error` is the median relative error of times that are predicted from these rates.
+    `error` is the median relative error of the predicted times.
     """
 
     call: float

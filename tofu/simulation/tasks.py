@@ -53,7 +53,7 @@ class Tasks:
 
 
 def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares_buffers: bool = True) -> Tasks:
-    """Return the tasks of a program on a machine. If `shares_buffers` is True, tasks also wait until a reused buffer is free."""
+    """Return the tasks of a program. If `shares_buffers` is True, tasks also wait until a reused buffer is free."""
     tables = program.tables
     work = measure_work(program, states)
     updates = list_updates(program)

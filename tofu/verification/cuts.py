@@ -81,7 +81,7 @@ class Geometry:
         return array.take(range(sum(extents[:-1]), sum(extents)), axis=d)
 
     def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Concatenate the gradients of an input's parts to the gradient of the whole input."""
+        """Concatenate the parts' gradients of an input."""
         d = self.inputs[number]
         assert d is not None
         return np.concatenate(gradients, axis=d)
@@ -171,7 +171,7 @@ def _infer_shapes_of_parts(forward: Kernel, geometry: Geometry) -> Geometry | No
 
 
 def infer_part(forward: Kernel, geometry: Geometry, split: int, part: int) -> tuple[Shape, ...] | None:
-    """Return the shapes of a part's outputs; None if the framework refuses the part."""
+    """Infer the shapes of a part's outputs. Return None if the framework refuses the part."""
     shapes = [geometry.cut_input(n, array, split, part).shape for n, array in enumerate(forward.inputs)]
     inferred = forward.infer(geometry.shrink(forward.values, split, part), shapes)
     return inferred if inferred is None or len(inferred) == len(forward.outputs) else None

@@ -58,7 +58,7 @@ def _without_overlap(combine: Combine) -> Combine:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The reason why descriptions do not offer some working splits.
+    """The reason why descriptions lack some working splits.
 
     `op` is a regular expression for the operator's name, and `pattern` a regular expression for the printed cut.
     """

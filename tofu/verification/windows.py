@@ -77,7 +77,7 @@ class WindowGeometry(Geometry):
         return np.where(inside.reshape(shape), cells, np.asarray(self.fill).astype(array.dtype)).astype(array.dtype)
 
     def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Add the gradients of an input's parts to the gradient of the whole input. Drop rows outside of the input."""
+        """Add up the parts' gradients of an input. Drop rows outside of the input."""
         d = self.inputs[number]
         assert d is not None
         result = np.moveaxis(np.zeros_like(whole), d, 0)

@@ -201,7 +201,7 @@ class SpmdProgram:
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:
-        """Find the copy of value `number` that has the layout of value `layout_owner`. Return its `Lockstep` number."""
+        """Return the `Lockstep` number of value `number` in the layout of value `layout_owner`."""
         if self.find_layout(layout_owner) == self.find_layout(number):
             return self.shards[number]
         return self._value_by_result[self.native.tensor_of[number], self.find_layout(layout_owner)]

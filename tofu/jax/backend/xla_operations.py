@@ -59,7 +59,7 @@ class Aliases:
 
 
 class Kernels:
-    """Converts the equations of a program or loop body to operations. It appends the types of new values to `types`."""
+    """A converter from equations to operations. It appends the types of new values to `types`."""
 
     def __init__(self, types: list[ValueType], aliases: Aliases) -> None:
         self._types, self._aliases = types, aliases

@@ -66,8 +66,7 @@ def _restore(leaf: StaticLeaf) -> Any:
 class Structure:
     """A tree without its arrays. `unflatten` builds the tree again.
 
-    `tree` is JAX's structure of the tree, in which static leaves are leaves, too. `static` has the static leaves and
-    their positions among all leaves.
+    `tree` is JAX's structure of the tree, with all leaves. `static` has the static leaves and their positions.
     """
 
     tree: Any
@@ -93,7 +92,7 @@ class Structure:
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Return a list without its elements for static leaves. `leaves` has one element per leaf."""
+        """Drop the elements of `leaves` that belong to static leaves."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 

@@ -294,7 +294,7 @@ def with_plain_tracebacks() -> Iterator[None]:
 def constrain_row_major(value: Any) -> Any:
     """Return a value that is stored in memory in row-major order, its last dimension innermost.
 
-    XLA's Fourier transforms on CPUs require this order, and XLA does not always provide it in partitioned programs.
+    XLA's Fourier transforms on CPUs require this order.
     """
     layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # JAX 0.6 has the first
     return layouts.with_layout_constraint(value, layout(tuple(range(value.ndim))))

@@ -45,9 +45,8 @@ def find_attention_rule(
 ) -> SplitRule:
     """Return the split rule of attention, which can be split along the batch and the heads of keys.
 
-    Several query heads may share a key head. The extra result of the forward kernel is the softmax statistics, and of
-    the backward kernel the gradient of the bias. Packed and paged sequences are only split by heads, because they have
-    no batch dimension.
+    Packed and paged sequences are only split by heads, because they have no batch dimension. The extra result is the
+    softmax statistics (forward) or the gradient of the bias (backward).
     """
     query, key, bias, offsets, pages = shapes[0], shapes[1], shapes[3], shapes[6], shapes[8]
     heads_axis = 1 if is_heads_first else 2

@@ -45,8 +45,8 @@ DRAWS = 8
 class CaseReport:
     """Results for the equations of a case.
 
-    `missing` has exact ways to split an equation that its description lacks by mistake. `explained` has those that it
-    lacks for a known reason.
+    `missing` has exact ways to split that descriptions lack by mistake. `explained` has ways that they lack for a known
+    reason.
     """
 
     case: str

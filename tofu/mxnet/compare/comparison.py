@@ -59,7 +59,7 @@ def _compare_step(
 
 
 def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
-    """Return the names of the tensors whose error is above `tolerance` in `comparison`, but not in `corrected`."""
+    """Return the tensors with an error above `tolerance` in `comparison` that is fixed in `corrected`."""
     agreeing = {(d.kind, d.name) for d in (*corrected.training, *corrected.inference) if d.error <= tolerance}
     return [d.name for d in comparison.training if d.error > tolerance and (d.kind, d.name) in agreeing]
 

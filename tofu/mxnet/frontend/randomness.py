@@ -33,8 +33,7 @@ def draws_in(operator: Operator, for_training: bool) -> bool:
 def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
     """Return True if an operator draws random numbers, but Tofu's description of it does not mention them.
 
-    For example, the description of RNN does not mention dropout. `is_whole` is True if the operator is not split. Such
-    an operator may have no description at all.
+    For example, the description of RNN does not mention dropout. `is_whole` is True if the operator is not split.
     """
     if operator.op in ("RNN", "LeakyReLU"):
         return draws(operator)

@@ -160,7 +160,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         self.partitioned_symbol.save_report(path, title or self.name)
 
     def why(self, operator: str) -> str:
-        """Return a table of all ways to split an operator, with the communication that each would cause."""
+        """Return a table of the ways to split an operator, and the communication of each."""
         return self.partitioned_symbol.why(operator)
 
     def _build_cache(self, *args: Any) -> None:

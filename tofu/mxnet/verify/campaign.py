@@ -25,8 +25,8 @@ from tofu.verification.windows import list_window_geometries
 class CaseResult:
     """Result of verifying one case (an operator with attributes and inputs).
 
-    `trials` has the results of random variants. `missing` has splits that work, but that Tofu does not offer by
-    mistake. `explained` has those with a known reason.
+    `trials` has the results of random variants. `missing` has working splits that Tofu lacks by mistake. `explained`
+    has working splits that Tofu lacks for a known reason.
     """
 
     case: Case

@@ -61,10 +61,9 @@ class VerifiedNode:
     inputs_after
         The inputs after the run.
     input_roles, output_roles
-        The tensors of the forward operator to which inputs and outputs belong. They have equal values, or one is the
-        gradient of the other.
+        The tensors of the forward operator with the same values, or, for a gradient, the tensor that it belongs to.
     reused_outputs
-        Positions of the inputs that are outputs of the forward operator. Empty if the backward operator can run twice.
+        Positions of inputs that come from the forward operator's outputs. Empty if the backward operator can run twice.
     """
 
     op: str

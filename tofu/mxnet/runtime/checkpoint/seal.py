@@ -103,7 +103,7 @@ def _compute_digest(file: IO[bytes], length: int) -> bytes:
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a file for reading. Raise TofuError if this is impossible, or if the file is a pipe, which may block."""
+    """Open a file for reading. Raise TofuError if this fails, or for a pipe, which may block."""
     name = os.fspath(path)
     try:
         if stat.S_ISREG(os.stat(name).st_mode):

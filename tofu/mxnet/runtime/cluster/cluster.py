@@ -87,7 +87,7 @@ def compare_plans(kvstore: Any, text: str) -> None:
 def read_kvstore(kvstore: Any) -> Cluster | None:
     """Return a `Cluster` of the machines that a kvstore connects, or None if there is only this machine.
 
-    Raise UnsupportedError for an asynchronous kvstore, because it does not add the machines' gradients.
+    Raise UnsupportedError for an asynchronous kvstore, which does not add gradients.
     """
     kvstore_type = str(getattr(kvstore, "type", kvstore))
     if "dist" not in kvstore_type:

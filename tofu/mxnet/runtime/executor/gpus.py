@@ -77,8 +77,8 @@ def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
 def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
     """Compile the GPU kernels of a graph, and test if GPUs can read each other's memory. On CPUs, do nothing.
 
-    If a GPU cannot read another GPU's memory, warn that data is copied before each transfer. Raise DeviceError if the
-    driver or compiler fails, or if a GPU reads wrong bytes from another GPU.
+    Warn if GPUs cannot read each other's memory, because transfers are then slower. Raise DeviceError if the driver or
+    compiler fails, or if a GPU reads wrong bytes.
     """
     if any(context.device_type != "gpu" for context in contexts):
         return

@@ -73,7 +73,7 @@ def refuse_other_mode(graph: Graph, call: str) -> None:
 
 
 def refuse_second_run(graph: Graph) -> None:
-    """Raise TofuError if a second forward pass would draw other random numbers, or change a state again."""
+    """Raise TofuError if a second forward pass would change results or states."""
     raise_together(
         TofuError,
         "backward() was called twice after one forward(is_train=True). The first call reused the memory of the forward results, and these "

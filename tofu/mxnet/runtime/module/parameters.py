@@ -52,7 +52,7 @@ class LiveParameters(Mapping[str, Any]):
 
 
 class ParameterGroup(NamedTuple):
-    """Parameters or auxiliary states to fill, and the user's arrays for them, if any."""
+    """Parameters or auxiliary states to fill, and the user's arrays for them (or None)."""
 
     arrays: Mapping[str, Any] | None
     tensors: list[Tensor]

@@ -31,7 +31,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
     def handle(self) -> Any:
         """Pointer to MXNet's symbol. Only Tofu and this object may read it.
 
-        Other code gets an error, because it might build a symbol that runs on one device.
+        Other code gets an error: it might build a symbol for one device.
         """
         caller = sys._getframe(1)
         is_allowed = caller.f_locals.get("self") is self or caller.f_globals.get("__name__", "").startswith("tofu.")

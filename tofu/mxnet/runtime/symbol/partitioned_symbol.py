@@ -79,7 +79,7 @@ class PartitionedSymbol(DerivedSymbols):
         write_atomically(str(path), render_page(self.planned(), title or self.name or "model"))
 
     def why(self, operator: str) -> str:
-        """Return a table of all ways to split an operator, with the communication that each would cause."""
+        """Return a table of the ways to split an operator, and the communication of each."""
         return print_to_text(lambda console: console.print(alternatives_table(self.planned(), operator)))
 
     def planned(self) -> Partition:

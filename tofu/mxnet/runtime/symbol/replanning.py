@@ -20,8 +20,7 @@ MOST_PARTITIONS = 4
 class Replanner:
     """The plans that a model has used. When the shapes of inputs change, `find` chooses an old plan or makes a new one.
 
-    `find` tries the plan for the first shapes first. Full batches then keep it, even after a smaller batch needed
-    another plan.
+    `find` tries the plan for the first shapes first. So full batches keep their plan.
     """
 
     def __init__(self) -> None:
