@@ -4,8 +4,8 @@ If a sum is split, each worker computes the output with its part of the sum, and
 add, subtract or negate the sum. It may also multiply or divide the sum by factors that are constant along the summed
 axis.
 
-A term that is added to the sum, such as a bias, is an *addend*. Only one worker may add it. So one worker reads the
-input with the bias, and all others read zeros instead. The operator may use this input nowhere else.
+A term that is added to the sum, such as a bias, is an *addend*. Only one worker may add it. So an addend must be a
+multiple of an input that is used nowhere else. One worker reads this input, and all others read zeros instead.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ def trace(
 ) -> Trace:
     """Call the function of a description, and return the formulas that it builds.
 
-    The trace does not depend on other lengths than 1, except for descriptions with `concrete=True`. Pass
-    `output_shapes` if the function has a parameter of that name.
+    The formulas are valid for all shapes with the same dimensions of length 1. With `concrete=True`, they are valid for
+    these shapes only. Pass `output_shapes` if the function has a parameter of that name.
     """
     parsed_attributes = description.parse_attributes(attributes)
     keyword_arguments = dict(parsed_attributes)

@@ -180,7 +180,7 @@ def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
 def _find_maximum(array: Any, axis_names: tuple[str, ...]) -> Any:
     """Return the maximum over devices, or NaN if any number is NaN.
 
-    On CPUs, XLA's maximum ignores NaN. As integers, NaN is the largest number.
+    On CPUs, XLA's maximum ignores NaN. So the numbers are compared as integers, of which NaN is the largest.
     """
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         return _reduce_in_parts(jnp.max, array, axis_names)
