@@ -74,8 +74,8 @@ class Frontier:
     def __str__(self) -> str:
         """Return a table with a row for each plan.
 
-        The last column compares the plan with the row above. It names the tensors that this plan replicates, but the
-        plan above splits.
+        The last column compares the plan with the row above. It names tensors that this plan replicates or keeps,
+        unlike the plan above.
         """
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")

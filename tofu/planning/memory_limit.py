@@ -8,13 +8,13 @@ each stored byte (a Lagrange multiplier of the memory limit). It minimises
 At price 0, the search replicates whatever saves communication. At a high price, it splits everything, as the paper
 does. Memory falls as the price rises, so bisection finds the lowest price at which the plan fits:
 
-1. Find a plan for each price, and measure its memory, because buffers are reused. 2. The plan at the next lower price
-replicates more tensors and does not fit. Replicate as many of these tensors as fit,
+1. Find a plan for each price, and measure its memory.
+2. The plan at the next lower price replicates more tensors and does not fit. Replicate as many of these tensors as fit,
    the smallest first.
 3. If memory is left, workers keep elements that they have read from each other, for later operators. This saves a
    second transfer, for example in the backward pass.
-4. If no plan fits, let workers read elements again that they would keep for several operators (the time steps of a
-   recurrence). Do so for as few tensors as necessary.
+4. If no plan fits, choose a few tensors that workers share between the time steps of a recurrence. Read these tensors
+   again in each step.
 """
 
 from __future__ import annotations

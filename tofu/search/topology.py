@@ -138,7 +138,7 @@ def read_topology(given: Any) -> Topology | None:
     only "bytes_per_second" is required. Raises PlanError for any other value.
 
     >>> read_topology([1e10, 5e10]).arrange(6)[1]
-    Arrangement(factors=(2, 3), bandwidths=(10000000000.0, 50000000000.0))
+    Arrangement(factors=(2, 3), bandwidths=(10000000000.0, 50000000000.0), latencies=())
     """
     if given is None or isinstance(given, Topology):
         return given
