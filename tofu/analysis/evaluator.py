@@ -35,7 +35,7 @@ class SignatureNumbers:
     extents
         The length of each index variable's range.
     definitions
-        Pairs of an index variable and a number for its length. A variable may have several pairs.
+        Pairs of an index variable and its length. A variable may have several pairs.
     dimensions
         The indices of each dimension of the inputs, then of the outputs.
     """

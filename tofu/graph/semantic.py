@@ -73,7 +73,7 @@ class Tensor:
 
     @property
     def exists_before_step(self) -> bool:
-        """True if the tensor exists before the step begins, such as an argument."""
+        """True for arguments and other tensors that exist before the step begins."""
         return self.kind not in (TensorKind.INTERMEDIATE, TensorKind.CARRY)
 
     def __str__(self) -> str:
@@ -257,7 +257,7 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """The operator under whose name a plan lists each operator.
+        """The operators whose names plans use, one for each operator.
 
         If several operators replace an operator of the model, the last of them has its name.
         """

@@ -100,7 +100,7 @@ class JaxBackend:
         return predict_one_device(source.native).needed_bytes
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int]:
-        """Map operators to the bytes that their kernels read and write. A kernel may compute several operators."""
+        """Return the bytes that kernels read and write, by operator. A kernel may compute several operators."""
         return find_kernel_bytes(program)
 
 

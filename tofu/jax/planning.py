@@ -128,8 +128,8 @@ def plan_on_same_state(
 ) -> Partition:
     """Plan another step on the state of a planned step. Both steps can then use the same arrays.
 
-    `part` is a function from this state to the first argument of the other step. `name` names the planned step. Raise
-    ShapeError if shapes or types differ, or PlanError if hints in `options` ask for other shards.
+    `part` is a function from this state to the other step's first argument. `name` names the planned step. Raise
+    ShapeError if shapes or types differ, or PlanError if hints ask for other shards.
     """
     planned = partition.plan
     hints = make_state_hints(source, partition, part)

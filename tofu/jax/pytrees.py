@@ -75,7 +75,7 @@ def unflatten_values(
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
     """Return True if the user's hints allow a plan to split the tensor `name` along the dimensions `steps`.
 
-    `steps` has one dimension for each round of the plan. A hint is a single dimension for all rounds, or such a list.
+    `steps` has one dimension for each round of the plan. A hint is a list, too, or one dimension for all rounds.
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)

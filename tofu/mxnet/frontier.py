@@ -135,7 +135,7 @@ class Frontier:
 
 
 def most_bytes(plan: Plan) -> int:
-    """Return the bytes that the plan needs on the worker that needs most."""
+    """Return the bytes of the worker that needs most memory."""
     return max(plan.worker_bytes)
 
 

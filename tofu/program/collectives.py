@@ -243,7 +243,7 @@ def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...]
 
 
 def find_scatters(source_layout: Sequence[int], output_layout: Layout) -> list[tuple[int, int]]:
-    """Return the axes along which workers reduce-scatter, each with the dimension that is scattered."""
+    """Return the reduce-scatters between two layouts, each as an axis and a dimension."""
     layout, scatters = list(source_layout), []
     for axis, dimension in enumerate(output_layout):
         if layout[axis] == PARTIAL and dimension != REPLICATED and _splits_in_order(layout, output_layout, axis):

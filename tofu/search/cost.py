@@ -68,8 +68,8 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 def list_worth_rereading(choices: Choices) -> list[int]:
     """Return the tensors whose elements workers may read again for each operator, to save memory.
 
-    Tensors that add the smallest share of bytes come first. The list is empty if `TransferRules.shares_regions` is
-    True.
+    Tensors for which this costs the smallest share of bytes come first. The list is empty if
+    `TransferRules.shares_regions` is True.
     """
     problem = choices.problem
     if problem.rules.shares_regions:

@@ -35,7 +35,7 @@ class Workers:
 
     @contextmanager
     def remember(self) -> Iterator[None]:
-        """Return a context in which each number that depends on the worker is computed only once."""
+        """Return a context in which each number for this worker is computed only once."""
         before = self._known_numbers
         self._known_numbers = dict(before)
         _ = self.me  # before any loop: XLA on CPUs cannot look up the number in the kernel of a small loop

@@ -45,7 +45,7 @@ FILLING = read_names("broadcast_in_dim iota")
 
 @dataclass(eq=False)
 class Buffer:
-    """A range of memory that is in use from time `first` to time `last`. It may overwrite the buffers in `over`."""
+    """A range of memory, in use from time `first` to time `last`. It may overwrite the buffers in `over`."""
 
     size: int
     first: int
@@ -62,7 +62,7 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """Return a copy of the buffer that is in use `moments` units of time later."""
+        """Return a copy of the buffer. It is in use `moments` units of time later."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 

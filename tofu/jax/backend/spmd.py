@@ -135,7 +135,7 @@ class SpmdProgram:
     def check_replicas(self, mesh: Mesh) -> bool:
         """Return True if JAX can prove that workers with the same shard compute the same numbers.
 
-        The program is traced but not compiled, because JAX's check fails on primitives that are compiled to loops.
+        The program is traced, but not compiled.
         """
         try:
             jax.eval_shape(self.map_over_mesh(mesh, is_checked=True), *self.argument_structs(mesh))

@@ -107,7 +107,7 @@ class PlanComparison:
 
     @cached_property
     def split(self) -> PlanRow:
-        """The row of the table for a plan in which Tofu splits all tensors except small ones."""
+        """The row for Tofu's default plan, which splits all large tensors."""
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
@@ -144,7 +144,7 @@ class PlanComparison:
 
     @staticmethod
     def attempt(name: str, make: Callable[[str], PlanRow]) -> PlanRow:
-        """Call `make(name)`, which returns a row. If it raises an error, return a row that shows the error."""
+        """Return the row from `make(name)`, or, after an error, a row that shows the error."""
         try:
             return make(name)
         except (TofuError, ValueError) as error:

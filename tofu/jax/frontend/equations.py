@@ -207,7 +207,7 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class LoopSum:
-    """The sum of a result over one or more loops, as seen from one of these loops.
+    """The sum of a result over loops, from the view of one of these loops.
 
     Attributes
     ----------
@@ -265,7 +265,7 @@ class Loop:
         return replace(self, equations=equations, carries=carries)
 
     def walk_sums(self, depth: int = 1) -> Iterator[LoopSum]:
-        """Yield the results that this loop sums, or stacks as separate sums. Inner loops may compute these results.
+        """Yield the sums of this loop, also of results that inner loops compute.
 
         `depth` is 1 for the loop itself, and increases by 1 with each inner loop.
         """

@@ -44,7 +44,7 @@ class Progression:
 
 
 def find_progression(builder: StepBuilder, operand: Operand) -> Progression | None:
-    """Return an operand as a progression, or None if it is none."""
+    """Return the progression that an operand contains, or None."""
     return _Finder(builder).find(operand)
 
 

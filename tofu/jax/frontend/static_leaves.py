@@ -104,7 +104,7 @@ class Structure:
         return jax.tree.unflatten(self.tree, leaves)
 
     def strip_static(self) -> Any:
-        """Return a value to compare structures by. Static leaves may have any values."""
+        """Return a value that is equal for structures that differ only in the values of static leaves."""
         static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:

@@ -145,7 +145,7 @@ class StepBuilder:
         return len(self.types) - 1
 
     def add_empty(self, type_: ValueType) -> int:
-        """Return the number of an array without elements. There is only one such array of each type."""
+        """Return the number of an array without elements. Each type has only one such array."""
         if type_ not in self._number_by_empty_type:
             self._number_by_empty_type[type_] = self.add_value(type_)
             self.constants[self._number_by_empty_type[type_]] = make_empty(type_)

@@ -109,14 +109,14 @@ def _trace_expansion(primitive: Any) -> ClosedJaxpr:
 
 
 def find_solver(equation: JaxprEqn, operands: Sequence[T]) -> tuple[ClosedJaxpr, list[T]]:
-    """Return the solver of a `custom_linear_solve`, and the operands that this solver takes."""
+    """Return the solver of a `custom_linear_solve`, and the solver's operands."""
     counts = equation.params["const_lengths"]
     before = counts.matvec + counts.vecmat
     return equation.params["jaxprs"].solve, [*operands[before : before + counts.solve], *operands[sum(counts) :]]
 
 
 def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
-    """Return the number of constants among the operands of a scan, and the number of initial carries after them."""
+    """Return two numbers of operands of a scan: its constants, and the initial carries that follow."""
     params = equation.params
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]

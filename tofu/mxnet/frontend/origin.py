@@ -31,7 +31,7 @@ class Origin:
 
     @property
     def monitored_node(self) -> int:
-        """Position of the node whose name monitors show for this operator, or -1."""
+        """Position of a node, or -1. Monitors show its name for this operator."""
         return max(self.node, self.replaced)
 
 

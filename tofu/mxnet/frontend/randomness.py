@@ -12,7 +12,7 @@ TRAINING_ONLY = ("Dropout", "LeakyReLU", "RNN")
 
 
 def is_marked_random(operator: Operator) -> bool:
-    """Return True if MXNet declares that the operator may draw random numbers, for some of its attributes."""
+    """Return True if MXNet declares that the operator may draw random numbers."""
     return not operator.op.startswith("_tofu_") and bool(_mxnet.operator_info(operator.op)["is_random"])
 
 

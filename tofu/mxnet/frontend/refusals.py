@@ -91,7 +91,7 @@ def refuse_outputs_without_dimensions(graph: Graph) -> None:
 
 
 def _refuse_shared_gammas(graph: Graph) -> None:
-    """Raise UnsupportedError if another operator reads the gamma of a BatchNorm with fix_gamma.
+    """Raise UnsupportedError for a BatchNorm with fix_gamma if another operator reads its gamma.
 
     BatchNorm sets this gamma to ones, and MXNet may run the other operator before or after this change.
     """

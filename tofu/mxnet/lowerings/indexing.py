@@ -198,7 +198,7 @@ def _time_attributes(attributes: Attributes) -> dict[str, str]:
 
 
 def pick_by_lengths(attributes: Attributes, shape: tuple[int, ...]) -> dict[str, str]:
-    """Return attributes for an operator that picks the last step of each sequence, from data of this shape."""
+    """Return the attributes of an operator that picks the last step of each sequence."""
     time = _time_attributes(attributes)
     names = ["b", *(f"i{d}" for d in range(len(shape) - 2))]
     return {**time, "rows": str(shape[int(time["axis"])]), "names": " ".join(names)}

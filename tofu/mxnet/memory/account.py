@@ -60,7 +60,7 @@ def account_workers(partition: Partition, states: OptimizerStates) -> tuple[Devi
 
 
 def count_rounding(partition: Partition) -> tuple[int, ...]:
-    """Return the bytes that each GPU needs in addition, because MXNet rounds up the sizes of arrays.
+    """Return the bytes that each GPU loses, because MXNet rounds up the sizes of arrays.
 
     Optimizer states are not included.
     """

@@ -31,7 +31,7 @@ VIEW_METHODS = (
 
 
 class LikeNDArray(type):
-    """Metaclass of classes that equal NDArray. MXNet compares the types of arrays when it sets an item."""
+    """Metaclass of classes that equal NDArray, because MXNet compares the types of arrays."""
 
     def __eq__(cls, other: object) -> bool:
         return other is mx.nd.NDArray or other is cls
