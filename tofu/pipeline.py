@@ -71,7 +71,7 @@ def show_value(value: Any) -> str:
 
 
 def observe_by_environment() -> Observer:
-    """Return an observer that prints the results of the passes named in the environment variable TOFU_PRINT."""
+    """Return an observer that prints the passes named in the environment variable TOFU_PRINT."""
     names = os.environ.get("TOFU_PRINT", "").split(",")
     return Observer(frozenset(name.strip() for name in names if name.strip()))
 
@@ -103,7 +103,7 @@ class Task:
     states: int = 0
 
     def measure(self, choices: Choices) -> Measured:
-        """Return the memory that each worker needs if the step is split by `choices`, with the optimizer's arrays."""
+        """Return the memory that each worker needs for `choices`, with the optimizer's arrays."""
         restored, backend = self.restore_whole_operators(choices), self.engine.backend
         measured = backend.measure(self.source, restored)
         predicted = backend.predict_peak(lambda: backend.build(self.source, write_program(restored)))
@@ -115,7 +115,7 @@ class Task:
         return Measured(add_states(measured.worker_bytes), None if predicted is None else add_states(predicted))
 
     def write_program(self, choices: Choices) -> PlannedProgram:
-        """Return the program that all workers run if the step is split by `choices`.
+        """Return the program of all workers for `choices`.
 
         If the backend fuses operators, the program also lists the bytes that its kernels read and write.
         """

@@ -22,7 +22,7 @@ GENERAL_ADVICE = "Make these smaller, or describe the operator with axes that sp
 def find_fitting(
     least: int, limit_bytes: int, plan_for: Callable[[int], T], count_needed_bytes: Callable[[T], int]
 ) -> T | None:
-    """Return `plan_for(workers)` for the smallest number of workers on which the model fits, or None.
+    """Return the plan for the smallest number of workers on which the model fits, or None.
 
     A plan fits if each worker needs at most `limit_bytes`. `count_needed_bytes` returns the bytes that a worker needs.
     At most `MOST_COUNTS` numbers are tried, from `least` to `MOST_WORKERS`.

@@ -31,7 +31,7 @@ def align_workers(program: Program, factors: Sequence[int], find_shards: Callabl
 
 
 class _Aligner:
-    """A builder of a lockstep program's values: inputs and outputs of operators, then results and other shards."""
+    """A builder of a lockstep program's values."""
 
     def __init__(self, program: Program, find_shards: Callable[[int], Column]) -> None:
         self.program, self.graph, self.tables = program, program.graph, program.tables

@@ -52,7 +52,7 @@ class Compute(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A region that a transfer reads on worker `owner`, from the transfer's input number `input`.
+    """A region that a transfer reads on worker `owner`, from its input number `input`.
 
     The region begins at `begin`. `PieceSource` explains `along`.
     """
@@ -157,7 +157,7 @@ class Lockstep:
         return transfer.pattern, self.graph.tensors[output.tensor].shape, output.boxes, sources
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the values from which transfers compute `value`, in one step or several."""
+        """Yield the values from which one or more transfers compute `value`."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value

@@ -67,7 +67,7 @@ class Program:
 
     @cached_property
     def output_entries(self) -> tuple[Entry, ...]:
-        """The arrays of all results on all workers, followed by other arrays that no node reads."""
+        """The arrays of all results on all workers, then other arrays that no node reads."""
         return pick_entries(self.tables, self.tables.output_entry)
 
     @cached_property

@@ -194,7 +194,7 @@ def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
 
 
 def explain_axis(access: OperatorAccess, axis: int) -> str:
-    """Explain what an axis splits: "summed over", or a dimension of the operator's first result, as "dimension 1"."""
+    """Explain what an axis splits: "summed over", or a dimension of the first result ("dimension 1")."""
     rows = access.outputs[0].rows
     dimensions = [d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)]
     return f"dimension {dimensions[0]}" if dimensions else "summed over"

@@ -49,7 +49,7 @@ class MemoryComparison(ABC):
     heading
         The title of the first column.
     legend
-        Title of a row -> explanation, which is printed if the table has the row. The title "" is for the whole table.
+        Title of a row -> explanation. The title "" is for the whole table.
     """
 
     heading: ClassVar[str]

@@ -51,7 +51,7 @@ def plan_spartan(problem: Problem, hints: Hints, effort: Effort) -> Solution:
 
 
 def plan_equalchop(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Search like the paper, but in a single round that splits over all workers."""
+    """Search like the paper, but in a single round for all workers."""
     return solve_recursively(_for_bytes(problem), resolve_hints(problem, hints), effort)
 
 

@@ -94,7 +94,7 @@ class Solution:
 
 
 def combine_proofs(solutions: Sequence[Solution]) -> tuple[Proof, ...]:
-    """Return the smallest lower bound for each set of plans that all solutions have a bound for."""
+    """Return the smallest lower bound for each set of plans. All solutions must have a bound for this set."""
     bounds = [{proof.among: proof.lower_bound for proof in solution.proofs} for solution in solutions]
     covered = [among for among in (bounds[0] if bounds else ()) if all(among in bound for bound in bounds)]
     return tuple(Proof(_find_least([bound[among] for bound in bounds]), among) for among in covered)
@@ -142,7 +142,7 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
 
 
 def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
-    """Find the best split for one round after another. Earlier rounds are not changed (section 5.2).
+    """Find the best split of each round in turn, without changing earlier rounds (section 5.2).
 
     Raises the errors of `solve_exactly`.
     """

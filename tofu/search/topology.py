@@ -76,7 +76,7 @@ class Arrangement:
 
 
 def read_arrangement(plan: Plan) -> Arrangement:
-    """Return the rounds of a plan, and the interconnect for which the plan was searched."""
+    """Return the rounds of a plan, and its interconnect."""
     return Arrangement(plan.factors, plan.bandwidths, plan.latencies)
 
 
@@ -99,7 +99,7 @@ class Topology:
         return [{name: value for name, value in level.items() if value is not None} for level in named]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
-        """Return all sequences of rounds that split over `workers` workers and follow the levels.
+        """Return all possible rounds for `workers` workers that follow the levels.
 
         Raises PlanError if `workers` is not the product of the levels' numbers of groups.
         """

@@ -125,7 +125,7 @@ class Work:
 
 
 def measure_work(program: PlannedProgram, states: int) -> Work:
-    """Count the work of a program's nodes, and of the updates by an optimizer that stores `states` arrays for each weight."""
+    """Count the work of a program's nodes, and of an optimizer with `states` arrays for each weight."""
     tables, tensors = program.tables, program.graph.tensors
     is_operator = tables.node_kind == NodeKind.OPERATOR
     operator_work = _OperatorWork(program)

@@ -47,7 +47,7 @@ class Tensor:
         return self._extents_are_one[dimension]
 
     def broadcast(self, *indices: Index) -> Value:
-        """Return the element at `indices`, after broadcasting the tensor by NumPy's rules to as many dimensions."""
+        """Return the element at `indices`. The tensor is first broadcast to as many dimensions, as in NumPy."""
         own_indices = indices[len(indices) - self.ndim :]
         if len(indices) < self.ndim:
             raise DescriptionError(

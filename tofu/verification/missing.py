@@ -15,7 +15,7 @@ from tofu.verification.cuts import Cut
 
 @dataclass(frozen=True)
 class Missing:
-    """A split of the operator `op` that works, but that the operator's description does not offer."""
+    """A working split of the operator `op` that its description does not offer."""
 
     op: str
     cut: Cut

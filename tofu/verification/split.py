@@ -98,7 +98,7 @@ def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[i
 
 
 def move_elements(inputs: Sequence[Array], access: OperatorAccess, part: Part, shapes: Sequence[Shape]) -> list[Array]:
-    """Return the outputs of a part, for an operator that only moves elements. No kernel runs; regions are copied.
+    """Copy the outputs of a part, for an operator that only moves elements. No kernel runs.
 
     `shapes` are the shapes of the whole outputs.
     """

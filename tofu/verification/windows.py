@@ -23,7 +23,7 @@ _CHANGE = 64.0  # added to input elements; large enough to change a maximum, too
 
 @dataclass(frozen=True)
 class Windows:
-    """The input rows that each output row reads: output row n reads `size` rows, from `begin + n * step` on."""
+    """Windows of input rows. Output row n reads `size` rows, from row `begin + n * step` on."""
 
     begin: int
     size: int

@@ -191,7 +191,7 @@ def find_operator(op: str) -> ctypes.c_void_p:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return True if MXNet raised the error because it does not support these shapes or attributes."""
+    """Return True for an error about shapes or attributes that MXNet does not support."""
     return any(type(error) is kind and re.search(text, str(error)) for kind, text in REFUSALS)
 
 

@@ -134,8 +134,8 @@ def execute_training_graph(
 ) -> list[VerifiedNode]:
     """Run `op` and the operators of its gradient.
 
-    `wrt` lists the inputs whose gradients are computed. The default is all inputs except auxiliary states. `seed` is
-    for the gradients of the outputs, which are random numbers.
+    `wrt` lists the inputs whose gradients are computed, by default all except auxiliary states. The gradients of the
+    outputs are random numbers from `seed`.
     """
     symbol, training, wrt = _build_training_graph(op, write_attributes(attributes), len(inputs), wrt)
     return _Execution(symbol, training, inputs, wrt, seed).run()

@@ -84,7 +84,7 @@ class RecordEntry:
 
 
 def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
-    """Return the entries that are still valid, by operator. Return {} if no file exists (in an installed package)."""
+    """Return the entries that are still valid, by operator. Without a file, return {}."""
     if not path.exists():
         return {}
     entries = {name: _read_entry(fields) for name, fields in json.loads(path.read_text()).items()}

@@ -47,8 +47,8 @@ class Trials:
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
     """Run `verify_case` in another process, the sandbox.
 
-    If the process ends, the case runs again in a new process. Raises ProcessEndedError if even a run of the whole
-    operator ends the process.
+    If the process ends, the case runs again in a new process. Raises ProcessEndedError if the whole operator ends its
+    process.
     """
     for _ in range(2):
         with suppress(ProcessEndedError):

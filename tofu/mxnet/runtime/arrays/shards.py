@@ -101,7 +101,7 @@ class ShardedTensor:
         return self.like(self.shape, self.dtype)
 
     def in_layout_of(self, other: ShardedTensor) -> ShardedTensor:
-        """Return this tensor, or a copy that is split like `other` and has the type of `other`."""
+        """Return this tensor with the split and type of `other`. Copy it only if necessary."""
         if self.matches(other):
             return self
         copied = other.zeros_like()
@@ -122,7 +122,7 @@ class ShardedTensor:
         return tuple(worker_by_region.values())
 
     def list_distinct(self) -> list[tuple[Region, list[Any]]]:
-        """Return each distinct region, with the shards of all workers that store it."""
+        """List the distinct regions, each with the shards of all workers that store it."""
         shards: dict[Region, list[Any]] = {}
         for region, shard in zip(self.regions, self.arrays, strict=True):
             shards.setdefault(region, []).append(shard)
@@ -276,7 +276,7 @@ def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, .
 
 
 def count_writes(array: Any) -> int:
-    """Wait for all writes to an NDArray, and return how many MXNet has counted."""
+    """Wait for all writes to an NDArray, and return their number."""
     array.wait_to_read()
     return int(_mxnet.array_version(array.handle.value))
 

@@ -58,8 +58,8 @@ class MonitoredTensor:
     op
         The type of the operator that computes the tensor, such as "Convolution".
     inputs
-        The tensors that the operator reads, each with MXNet's name of the input. Empty except for the operator's first
-        output.
+        The tensors that the operator reads, with MXNet's names of the inputs. Only the first output of an operator
+        lists them.
     """
 
     name: str

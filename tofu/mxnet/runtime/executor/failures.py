@@ -131,7 +131,7 @@ def _count_host_bytes(plan: Plan, contexts: Sequence[Any]) -> int:
 
 
 def check_process(process_id: int) -> None:
-    """Raise UnsupportedError if this process is a fork of `process_id`, because a fork lacks MXNet's threads."""
+    """Raise UnsupportedError if this process is a fork of `process_id`. MXNet cannot run in a fork."""
     if os.getpid() != process_id:
         raise UnsupportedError(
             f"This model was bound in process {process_id} and cannot run in {os.getpid()}, which was forked from it: a fork has "

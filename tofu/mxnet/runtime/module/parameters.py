@@ -117,7 +117,7 @@ def _fill_variable(
 
 
 def refuse_extra(groups: Sequence[ParameterGroup]) -> None:
-    """Raise TofuError if an array's name belongs to no parameter and no auxiliary state."""
+    """Raise TofuError for arrays with unknown names."""
     extra_names = [name for group in groups for name in _list_extra(group)]
     raise_together(TofuError, "The model does not have these parameters (allow_extra=True ignores them):", extra_names)
 
