@@ -19,12 +19,12 @@ def find_parts(choices: Choices, operator: int) -> _core.Int64Array:
 
 
 def list_parts(choices: Choices, operator: int) -> tuple[Box, ...]:
-    """Return each worker's part of an operator: a range (begin, end) of each axis."""
+    """List the ranges (begin, end) of the axes that each worker computes."""
     return _list_boxes(find_parts(choices, operator))
 
 
 def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
-    """Return each worker's shard of a tensor: the part that the worker stores."""
+    """List the regions of a tensor that the workers store (shards)."""
     return _list_boxes(find_shards(choices.problem, tensor, choices.layout(tensor)))
 
 

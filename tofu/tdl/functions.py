@@ -87,7 +87,7 @@ __all__ += ["constant", "elementwise", "extent", "merge", "position", "unread"]
 def position(index: Index | int) -> Value:
     """Return an index as a number.
 
-    The operator then cannot be split along these index variables, because each worker would count from zero.
+    An operator cannot be split along these index variables, because each worker would count from zero.
     """
     return Position(as_index(index))
 
