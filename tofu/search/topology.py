@@ -7,9 +7,8 @@ communication instead of bytes:
       sum over the levels of (bytes that cross the level) / (bytes per second of the level)
     + sum over the levels of (reads that cross the level) x (latency of the level)
 
-Workers read at the same time, so the reads of all workers count as one. A sum in two stages counts as two reads.
-Neighbouring rounds of equal bandwidth and latency are one level. If `TransferRules.relays_in_groups` is set, workers in
-the same group below a level count as one worker.
+Workers read at the same time, so the reads of all workers count as one. A sum in two stages counts as two reads. If
+`TransferRules.relays_in_groups` is set, workers in the same group below a level count as one worker.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ class Level:
         The bandwidth of the level: all bytes that cross it, from all workers, in one second.
     workers
         The number of groups that the level connects, such as 8 devices of a host. If it is None for all levels, each
-        level connects as many groups as one prime factor of the number of workers. The search finds the best order of
-        these factors.
+        level belongs to one prime factor of the number of workers.
     microseconds
         The time before a read across the level begins.
     """
@@ -70,7 +68,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """For each level, the nanoseconds that a byte takes, and the nanoseconds before a read begins."""
+        """The nanoseconds per byte of each level, and the nanoseconds before a read begins."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),
@@ -78,7 +76,7 @@ class Arrangement:
 
 
 def read_arrangement(plan: Plan) -> Arrangement:
-    """Return the rounds of a plan, and the interconnect for which the plan was searched."""
+    """Return the rounds of a plan, and its interconnect."""
     return Arrangement(plan.factors, plan.bandwidths, plan.latencies)
 
 
@@ -101,7 +99,7 @@ class Topology:
         return [{name: value for name, value in level.items() if value is not None} for level in named]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
-        """Return all sequences of rounds that split over `workers` workers and follow the levels.
+        """Return all possible rounds for `workers` workers that follow the levels.
 
         Raises PlanError if `workers` is not the product of the levels' numbers of groups.
         """
@@ -140,7 +138,7 @@ def read_topology(given: Any) -> Topology | None:
     only "bytes_per_second" is required. Raises PlanError for any other value.
 
     >>> read_topology([1e10, 5e10]).arrange(6)[1]
-    Arrangement(factors=(2, 3), bandwidths=(10000000000.0, 50000000000.0))
+    Arrangement(factors=(2, 3), bandwidths=(10000000000.0, 50000000000.0), latencies=())
     """
     if given is None or isinstance(given, Topology):
         return given
