@@ -7,8 +7,9 @@ communication instead of bytes:
       sum over the levels of (bytes that cross the level) / (bytes per second of the level)
     + sum over the levels of (reads that cross the level) x (latency of the level)
 
-Workers read at the same time, so the reads of all workers count as one. A sum in two stages counts as two reads. If
-`TransferRules.relays_in_groups` is set, workers in the same group below a level count as one worker.
+Workers read at the same time, so the reads of all workers count as one. A sum in two stages counts as two reads.
+Neighbouring rounds of equal bandwidth and latency are one level. If `TransferRules.relays_in_groups` is set, workers in
+the same group below a level count as one worker.
 """
 
 from __future__ import annotations
