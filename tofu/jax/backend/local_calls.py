@@ -268,7 +268,7 @@ def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> 
 
 
 def _widen(indices: Any) -> Any:
-    """Convert small indices to 32 bits, so that all extents and row numbers fit."""
+    """Convert small indices to 32 bits, so that extents and row numbers fit."""
     return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 
