@@ -41,9 +41,9 @@ class Measured:
     Attributes
     ----------
     worker_bytes
-        For each worker, the bytes of the shards and buffers that the backend allocates.
+        Bytes of the shards and buffers of each worker.
     predicted_bytes
-        For each worker, the predicted peak of the bytes in use. None if `worker_bytes` is the peak.
+        Predicted peak of the bytes in use on each worker. None if `worker_bytes` is the peak.
     """
 
     worker_bytes: tuple[int, ...]
@@ -64,7 +64,7 @@ class FrontEnd(LowerableOperators, Protocol):
     """The interface through which the planner learns how a framework's operators can be split or replaced."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return True if an operator draws random numbers, in training or, if `for_training` is False, in inference."""
+        """Return True if an operator draws random numbers in training, or, without `for_training`, in inference."""
 
 
 class Backend(Protocol):
@@ -107,7 +107,7 @@ class Backend(Protocol):
     ) -> None:
         """Raise InternalError if the execution graph `execution` is wrong.
 
-        Workers must read `communication_bytes` from each other. If the graph shows each worker's memory, this must be
+        Workers must read `communication_bytes` from each other. If the graph shows their memory, it must be
         `worker_bytes`.
         """
 
@@ -120,8 +120,7 @@ class Backend(Protocol):
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
         """Return the bytes that each operator's kernel reads and writes on a worker, by the operator's number.
 
-        If one kernel computes several operators, only one of the operators has the kernel's bytes. Return None if each
-        operator has its own kernel.
+        Return None if each operator has its own kernel. A kernel for several operators counts for only one of them.
         """
 
 

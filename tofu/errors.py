@@ -99,8 +99,7 @@ def raise_together(error: type[TofuError], headline: str, problems: Iterable[str
 def find_similar_names(name: str, known: Collection[str]) -> list[str]:
     """Return up to three of the `known` names that the user may have meant by `name`.
 
-    If `name` is "weight", names such as "folder/weight" come first. Names with similar spelling come next or, if none
-    exist, names that contain `name`.
+    For "weight", names such as "folder/weight" come first, then names with similar spelling.
     """
     names_in_folders = [known_name for known_name in known if known_name.endswith(f"/{name}")]
     near = dict.fromkeys([*names_in_folders, *get_close_matches(name, known)])
@@ -113,13 +112,13 @@ def on_one_line(error: object) -> str:
 
 
 def suggest(name: str, known: Collection[str], ending: str = "") -> str:
-    """Return " (did you mean ...?)" with the `known` name most similar to `name`, or "" if no name is similar."""
+    """Return " (did you mean ...?)" with the most similar `known` name, or ""."""
     near = get_close_matches(name, known, n=1)
     return f" (did you mean {near[0]}{ending}?)" if near else ""
 
 
 def suggest_several(name: str, known: Collection[str]) -> str:
-    """Return "; did you mean ...?" with up to three similar `known` names, or "." if no name is similar."""
+    """Return "; did you mean ...?" with up to three similar `known` names, or "."."""
     near = get_close_matches(name, known)
     return f"; did you mean {', '.join(near)}?" if near else "."
 

@@ -71,7 +71,7 @@ def show_value(value: Any) -> str:
 
 
 def observe_by_environment() -> Observer:
-    """Return an observer that prints the results of the passes named in the environment variable TOFU_PRINT."""
+    """Return an observer that prints the passes named in the environment variable TOFU_PRINT."""
     names = os.environ.get("TOFU_PRINT", "").split(",")
     return Observer(frozenset(name.strip() for name in names if name.strip()))
 
@@ -85,7 +85,7 @@ class Task:
     source
         The step as a front end has read it.
     whole_accesses
-        For each operator in the graph of `source`, the axes along which it can be split.
+        The axes along which each operator in the graph of `source` can be split.
     problem
         The search problem. In its graph, some operators are *lowered*: replaced by several smaller operators, which can
         be split in more ways.
@@ -103,7 +103,7 @@ class Task:
     states: int = 0
 
     def measure(self, choices: Choices) -> Measured:
-        """Return the memory that each worker needs if the step is split by `choices`, with the optimizer's arrays."""
+        """Return the memory that each worker needs for `choices`, with the optimizer's arrays."""
         restored, backend = self.restore_whole_operators(choices), self.engine.backend
         measured = backend.measure(self.source, restored)
         predicted = backend.predict_peak(lambda: backend.build(self.source, write_program(restored)))
@@ -115,7 +115,7 @@ class Task:
         return Measured(add_states(measured.worker_bytes), None if predicted is None else add_states(predicted))
 
     def write_program(self, choices: Choices) -> PlannedProgram:
-        """Return the program that all workers run if the step is split by `choices`.
+        """Return the program of all workers for `choices`.
 
         If the backend fuses operators, the program also lists the bytes that its kernels read and write.
         """
@@ -125,8 +125,8 @@ class Task:
     def restore_whole_operators(self, choices: Choices) -> Choices:
         """Return the same choices with fewer operators *lowered* (replaced by several smaller operators).
 
-        Lowering makes an operator slower. So an operator stays lowered only if its own kernel cannot be split as
-        `choices` requires.
+        Lowered operators are slower. So operators stay lowered only if their own kernels cannot be split as in
+        `choices`.
         """
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
         return restore_whole_operators(self.source.graph, self.whole_accesses, choices, front_end, undescribed)
@@ -246,7 +246,7 @@ def build_execution(partition: Partition, observe: Observer) -> Any:
 def describe(
     task: Task, selection: Selection, choices: Choices, cost: _core.Cost, worker_bytes: tuple[int, ...], seconds: float
 ) -> Plan:
-    """Convert choices to a plan. In choices, operators and tensors have numbers; in a plan, they have names."""
+    """Convert choices to a plan: replace the numbers of operators and tensors by names."""
     problem, named, graph = choices.problem, name_choices(choices), task.source.graph
     level_bytes, level_waits = count_levels(choices)
     arrangement = selection.choices.problem.arrangement

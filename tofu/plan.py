@@ -3,10 +3,10 @@
 A plan splits in *rounds*, one for each prime factor of the number of workers (some baselines have a single round). For
 example, a plan for 8 workers has three rounds with two parts each. Each round splits a tensor along a dimension, and an
 operator along an *axis*, such as the batch or the output channels. A round may also replicate a tensor or an operator:
-all parts then have the same tensor, or compute the same operator.
+all parts then store or compute the same.
 
-A plan prints as a table and can be saved as JSON. It refers to tensors and operators by name, so you can read it, edit
-it and apply it again. The plan's fingerprint identifies its model.
+A plan prints as a table and can be saved as JSON. You can read it, edit it and apply it again, because it refers to
+tensors and operators by name. The plan's fingerprint identifies its model.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Undescribed:
     fetched_bytes
         Bytes that workers read from each other for this operator in one training step.
     work_share
-        The bytes that this operator reads and writes on one device, divided by the bytes of all operators.
+        The operator's share of all bytes that operators read and write on one device: a number from 0 to 1.
     """
 
     reason: str
@@ -96,21 +96,21 @@ class Plan:
     step_bytes
         The bytes that each round adds to `communication_bytes`. Negative if a round saves bytes.
     level_bytes
-        For each round, the bytes that cross its level of the interconnect, the top level first. A transfer between two
+        The bytes that cross each level of the interconnect, from the top, one level per round. A transfer between two
         workers belongs to the first round that separates them. In JAX, bytes for several workers of one part are
         counted once. Empty for plans saved without this attribute.
     bandwidths, latencies
         Bytes per second of each level, and microseconds before a read across it begins. Empty if the search did not use
-        such numbers.
+        them.
     level_waits
         Number of reads across each level in a training step. Simultaneous reads of several workers count as one. Empty
         without latencies.
     kept
-        Tensors that a worker reads from other workers only once: it keeps the elements until their last use. All other
-        tensors are read again for each operator.
+        Tensors that a worker reads from others only once, and keeps until their last use. All other tensors are read
+        again for each operator.
     reread
-        Tensors whose elements are read again even for operators that could share one read, such as the time steps of a
-        recurrent network. Without a memory limit, `kept` and `reread` are empty.
+        Tensors that are read again for each time step of a recurrence, which could share one read. Without a memory
+        limit, `kept` and `reread` are empty.
     worker_bytes, measured
         Bytes that each worker needs. If `measured` is "memory", these are all buffers, except temporary memory inside
         kernels. If `measured` is "arguments", these are the arguments of the step alone.
@@ -123,8 +123,8 @@ class Plan:
     inputs
         Name of an input -> its shape. Empty for plans saved without shapes.
     digest
-        A hash of all other saved attributes. If the attributes no longer match the hash, the plan was edited, and
-        `optimality` no longer holds. Empty for plans that Tofu did not find.
+        A hash of all other saved attributes, which shows later edits. After an edit, `optimality` no longer holds.
+        Empty for plans that Tofu did not find.
     undescribed
         Name of an operator without a description -> the cost of replicating it (`undescribed="replicate"`).
     lines
@@ -178,7 +178,7 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with `digest`, a hash of all other attributes that shows later edits."""
+        """Return the plan with `digest`, a hash that shows later edits."""
         return replace(self, digest=self._compute_digest())
 
     @property

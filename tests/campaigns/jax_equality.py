@@ -45,7 +45,7 @@ The columns are for different plans, which say how the step is split:
 - 4 random: a random plan.
 
 The column "excused" counts arrays that are too sensitive to compare: rounding the inputs changes them as much on one device. For example,
-the gradient of the bias of attention keys is zero except for rounding, and the optimizer Adam turns this rounding into large changes.
+the gradient of the bias of attention keys consists of rounding errors alone. The optimizer Adam turns these errors into large changes.
 "float32" marks steps whose own code computes in float32. Empty cells were not run.
 
 If the number of a loop's iterations is unknown, every device computes the complete loop. Such loops are in optimizers with a line search,

@@ -34,14 +34,14 @@ INTRODUCTION = """# MXNet's own examples
 
 The code of MXNet's folder `example/` builds these models. The table compares each model on 2, 3 and 4 workers (devices that share the
 model) with one device, in one training step and in inference. The numbers are errors: the largest difference in an output, gradient or
-state, divided by the largest number of that tensor. The last column is the largest error that [counts as
+state, divided by the largest number of that tensor. Errors up to the number in the last column [count as
 rounding](verify-model.md#which-differences-count-as-rounding). The column "excused" counts tensors that [cannot be
 compared](verify-model.md#what-is-not-compared).
 
-- In "float64" models, some operators compute in float32, because MXNet has no float64 version: LRN in AlexNet, Crop in the FCNs and in a
-  generator, CTCLoss and SoftmaxActivation.
-- The detectors (ssd) need float32. They choose among boxes with nearly equal scores, so rounding can change their results. Their rows only
-  show that no error is large.
+- MXNet has no float64 version of LRN (in AlexNet), Crop (in the FCNs and a generator), CTCLoss and SoftmaxActivation. These operators
+  compute in float32, even in "float64" models.
+- The detectors (ssd) need float32. They choose among boxes with nearly equal scores, so rounding can change their results. Small errors
+  could therefore stay hidden in their rows.
 - The models lips and capsules are compared in float32, too. In lips, the operator InstanceNorm adds in float32.
 - If AlexNet runs in float32, MXNet computes a wrong gradient of conv2_bias on one device. The error is 3.4e-5, because the library oneDNN
   [reads uninitialized memory](limits.md#where-one-device-is-wrong) for LRN. Without oneDNN (`MXNET_MKLDNN_ENABLED=0`), one device and the

@@ -1,7 +1,7 @@
 """Analysis of descriptions (section 4.2): along which axes an operator can be split, and what each part then reads.
 
 `analyse` is the entry point (`signatures`). It analyses a description symbolically (`symbolic`, `linearity`,
-`interval`), compiles the result to a function of the shapes (`evaluator`), and evaluates this function (`axes`).
+`interval`), compiles the result (`evaluator`), and evaluates it at the shapes (`axes`).
 """
 
 from tofu.analysis.access import Absent, Combine, InputAccess, Move, OperatorAccess, OutputAccess, Row

@@ -36,9 +36,9 @@ class Combine(IntEnum):
 class Row(NamedTuple):
     """The range of elements that a part of an operator accesses along one dimension of a tensor.
 
-    The index of the dimension is a sum, such as `2 * i + k`. `terms` lists the axes in the sum as pairs (a, c) of an
-    axis and its coefficient. All other terms together are at least `lower` and below `upper`. If the part's range of
-    each axis a is [begin_a, end_a), the part accesses
+    The index of the dimension is a sum, such as `2 * i + k`. `terms` lists its axes with their coefficients, as pairs
+    (a, c). The rest of the sum is at least `lower` and below `upper`. A part with the range [begin_a, end_a) of each
+    axis a accesses
         [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
     If no axis in `terms` is split, the part accesses the whole dimension.
     """
@@ -49,11 +49,10 @@ class Row(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A dimension that one tensor of an operator lacks, because this tensor is one slice of the others.
+    """A dimension that one tensor of an operator lacks. This tensor is one slice of the others.
 
-    For example, each input of a stack is one slice of the output along the output's dimension `dimension`. `row` is the
-    range of slices that a part of the operator accesses, minus the position of this slice. The part accesses this slice
-    if the range contains 0.
+    For example, each input of a stack is one slice of the output along dimension `dimension`. A part of the operator
+    accesses a range of slices. `row` is this range, shifted so that this tensor's slice has position 0.
     """
 
     dimension: int
@@ -67,7 +66,8 @@ class InputAccess:
     Attributes
     ----------
     addend_axes
-        Axes along which only the first part reads the input, so that a bias is not added twice. Other parts read zeros.
+        Axes along which only the first part reads the input. Otherwise a bias would be added twice. Other parts read
+        zeros.
     fill
         The number that is read outside the tensor.
     is_read
@@ -90,13 +90,13 @@ class OutputAccess:
     Attributes
     ----------
     combine
-        For each axis, how the parts' outputs are combined into the whole output.
+        How the outputs of parts are combined, by axis.
     reducer
         The function that combines partial results: "Sum", "Max", "Min" or "Prod".
     absent
         A dimension of the inputs that the output lacks, or None.
     has_zero_terms
-        True if zero inputs make each term of the formula's sums zero.
+        True if each term of the formula's sums is zero for zero inputs.
     """
 
     rows: tuple[Row, ...]
@@ -132,21 +132,20 @@ class OperatorAccess:
         True if the operator draws random numbers, so that two workers would compute different results.
     fetched_axes
         Axes along which the operator only moves elements. If the operator is split along such an axis, no kernel runs:
-        workers read the elements directly from each other. An output is the sum of the inputs, each shifted and
-        surrounded by `fill`. The shift is the output row's `lower` minus the input row's.
+        workers read the elements directly from each other. The output is the sum of the shifted inputs, each surrounded
+        by `fill`.
     is_always_fetched
-        True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. The rows are
-        then valid even if no axis in their terms is split.
+        True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. Its rows
+        hold even if no axis is split.
     outer_axes
-        For each *nested* axis, the axes that must first be split into parts of length 1. For example, a reshape from
-        (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). A part of b is a contiguous region of the input only if a
-        has one position.
+        *Nested* axis -> the outer axes, which must first be split into parts of length 1. For example, a reshape from
+        (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). Here a is the outer axis of b.
     description_names
-        For each axis, its name in the description, if the names differ.
+        Axis -> its name in the description, if the names differ.
     undescribed
         The reason why no description applies to the operator, or "".
     moves
-        For each output, the shifted inputs whose sum is the output. () if the operator does more than shift inputs.
+        The shifted inputs whose sum is each output. () if the operator does more than shift inputs.
     """
 
     axes: tuple[str, ...]
@@ -175,7 +174,7 @@ class OperatorAccess:
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def with_description_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """Return `ranges` with the axes named as in the operator's description."""
+        """Rename the axes in `ranges` as in the operator's description."""
         if self.description_names is None:
             return ranges
         return {self.description_names[axis]: value for axis, value in ranges.items() if axis in self.description_names}
@@ -188,7 +187,7 @@ class OperatorAccess:
     ) -> dict[str, Anything]:
         """Return the attributes that differ on one worker, such as `num_filter` for a part of a convolution.
 
-        `local_ranges` has the half-open range of each split axis that the worker computes.
+        `local_ranges` has the range (begin, end) of each split axis that the worker computes.
         """
         local_ranges = self.with_description_names(local_ranges)
         local = Local(self.attributes, self.variable_extents, local_ranges, local_input_shapes, local_output_shapes)

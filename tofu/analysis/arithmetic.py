@@ -2,9 +2,8 @@
 
 - Each function and arithmetic operator is one operation for each element that it computes. A reduction is one operation
   for each element that it reduces.
-- A value that is the same for all values of a variable, such as a mean, is counted only once for them.
-- `where(position(v) == x, value, 0)` selects one element. Kernels look this element up, so only one value of v is
-  counted.
+- A value that does not depend on a variable, such as a mean, is counted once for all values of this variable.
+- `where(position(v) == x, value, 0)` selects one element, and counts as one lookup.
 
 A *contraction* is a sum of products in which each factor is used several times, such as a matrix product or a
 convolution. The time of its kernel depends on arithmetic. The time of all other kernels depends on memory.
@@ -34,11 +33,10 @@ Variables = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Operations:
-    """A number of arithmetic operations: `per_point` for each combination of values of `variables`.
+    """A number of arithmetic operations: `per_point` operations for each point, a combination of values of `variables`.
 
-    For a sum of products, `depth` lists the variables that are summed over. For each factor of the product, `reuse`
-    lists the variables that the factor does not depend on. A kernel reads the factor once for all values of these
-    variables.
+    For a sum of products, `depth` lists the variables of the sum. `reuse` lists, for each factor, the variables on
+    which it does not depend. A kernel reads the factor only once for all their values.
     """
 
     per_point: int

@@ -6,9 +6,8 @@ this module evaluates the description at the whole shapes and at the shapes of a
 length, a stride or an offset differs. Most axes (`Pattern.plain_axes`) need no comparison. Operators that only move
 elements need no kernel (`movement`).
 
-If several variables index one dimension, a part of the inner variable is a contiguous range only if the outer variables
-are fixed. The inner variable is then a *nested* axis: it can be split only if the outer variables were split into parts
-of length 1.
+If several variables index one dimension, the inner variable is a *nested* axis. It can be split only after the outer
+variables were split into parts of length 1.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class Signature:
 class _Evaluation:
     """The analysis of an operator at given shapes.
 
-    Tensors are numbered, inputs first. `tensor_indices[tensor][dimension]` has the indices by which the description
-    reads or writes this dimension.
+    `tensor_indices[tensor][dimension]` has the indices by which the description accesses this dimension. Inputs come
+    before outputs.
     """
 
     def __init__(self, signature: Signature, input_shapes: Shapes, output_shapes: Shapes) -> None:

@@ -1,12 +1,11 @@
 """Check that an output is linear in a sum. Only then can the sum be split over workers.
 
-If a sum is split, each worker computes the output with its part of the sum, and the results are added. This is correct
-if the output only adds, subtracts or negates the sum, and multiplies or divides the sum by factors that do not depend
-on the summed axis.
+If a sum is split, each worker computes the output with its part of the sum, and the results are added. The output may
+add, subtract or negate the sum. It may also multiply or divide the sum by factors that are constant along the summed
+axis.
 
-A term that is added to the sum, such as a bias, is an *addend*. If each worker added it, the result would contain it
-several times. So an addend is allowed only if it is a multiple of an input that is used nowhere else. One worker then
-reads this input, and all others read zeros instead.
+A term that is added to the sum, such as a bias, is an *addend*. Only one worker may add it. So an addend must be a
+multiple of an input that is used nowhere else. One worker reads this input, and all others read zeros instead.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ def is_zero(value: Value) -> bool:
 class MovedElement(NamedTuple):
     """An input element that an operator copies to an output.
 
-    If `chosen` is (variable, number), only output elements at which the variable has this number get the copy. All
+    If `chosen` is (variable, number), the copy goes only to output elements at this position of the variable. The
     others are zero.
     """
 
@@ -111,7 +110,7 @@ class MovedElement(NamedTuple):
 
 
 def find_moved_elements(value: Value) -> tuple[MovedElement, ...] | None:
-    """Return the input elements whose sum is `value`, or None if `value` is anything else."""
+    """Return the input elements of which `value` is the sum. Return None for other formulas."""
     if isinstance(value, Element):
         return (MovedElement(value),)
     if is_zero(value):

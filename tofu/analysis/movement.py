@@ -2,7 +2,7 @@
 
 Such an operator shifts each input by a fixed distance. Workers can therefore read the shifted elements directly from
 each other, without the operator's kernel. The kernel often cannot compute a part of the output, because it counts
-positions from the start of the part, for example in a concatenation.
+positions from the start of the part.
 
 The inputs of a stack have one dimension less than the output: each input is one slice of the output.
 """
@@ -36,11 +36,9 @@ def find_absent(
 ) -> tuple[AbsentElement | None, ...] | None:
     """Find the dimension that each tensor lacks, such as an input of a stack. Inputs come first, then outputs.
 
-    The result has None for each tensor that lacks no dimension. It is None if the operator does more than shift its
-    inputs.
+    The result has None for tensors without such a dimension. Return None if the operator does more than shift inputs.
 
-    `extents` has the lengths of index variables. Along a variable of length 1, no input may be shifted. Pass {} to
-    allow all shifts.
+    Along variables of length 1 in `extents`, no input may be shifted.
     """
     if pattern.moved_elements is None:
         return None

@@ -1,8 +1,8 @@
 """The entry point of the analysis, with caches for equal operators.
 
-Operators share a symbolic analysis if they have the same *signature*: the description, the attributes that it uses, the
-numbers of dimensions, and which input dimensions have length 1. If the description is registered with `concrete=True`,
-the input shapes must also be the same.
+Operators with the same *signature* share a symbolic analysis. A signature has the description, its attributes, the
+numbers of dimensions, and the input dimensions of length 1. If the description is registered with `concrete=True`, the
+input shapes must also be the same.
 """
 
 from __future__ import annotations

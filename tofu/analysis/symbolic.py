@@ -59,7 +59,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class InputPattern:
-    """The indices by which an input is read. `is_read` is False if only the input's shape is used."""
+    """The indices by which an input is read. `is_read` is False if only its shape is used."""
 
     dimensions: tuple[Dimension, ...]
     is_read: bool
@@ -72,14 +72,13 @@ class OutputPattern:
     Attributes
     ----------
     summed_axes
-        Axes that are summed over. Each part of such an axis yields a partial result, and `reducer`, such as "Sum",
-        combines these results.
+        Axes that are summed over. `reducer`, such as "Sum", combines the partial results of their parts.
     moving_axes
-        Axes that the position of an output element depends on.
+        Axes on which the position of an output element depends.
     is_written
         False if the framework's kernel never writes the output.
     has_zero_terms
-        True if zero inputs make each term of the formula's sums zero.
+        True if each term of the formula's sums is zero for zero inputs.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -99,14 +98,13 @@ class Pattern:
     rejected
         The index variables that cannot be split, each with the reason.
     addend_axes
-        Number of an input -> the axes along which only one part reads the input. All other parts read zeros.
+        Input -> axes along which one part reads the input, and all others read zeros.
     value_extents
         The lengths that are used as numbers, as in a mean.
     plain_axes
         Axes that can be split without any change of other lengths, strides and offsets.
     moved_elements
-        For each output, the input elements whose sum is an element of the output. None if the operator does more than
-        move elements.
+        The input elements whose sum is an element of each output. None if the operator does more than move elements.
     choosing_variables
         Variables whose positions only choose one of `moved_elements`.
     """

@@ -1,7 +1,7 @@
 """Axes that can be split into overlapping parts, for frameworks in which all parts must have the same length.
 
 For example, a length of 10 is split over 3 workers into [0, 4), [3, 7) and [6, 10). Elements 3 and 6 are each on two
-workers. A sum must count such an element once, so the worker with the earlier part replaces it by zero.
+workers. A sum must count such an element once. So the worker with the earlier part replaces it by zero.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ NEUTRAL = {"Sum": 0, "Prod": 1}
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
     """Return the axes that can be split into overlapping parts, as positions in `access.axes`.
 
-    If the operator sums over the axis, one worker replaces the shared elements by zeros, which must add nothing to the
-    sum. Each position along the axis must then read one slice of an input, not a window as in a convolution.
+    If the operator sums over the axis, one worker replaces the shared elements by zeros. A convolution cannot do this,
+    because its positions read overlapping windows of the input.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces shared elements (0 for a sum), or None if both workers may use them."""
+    """Return the number that replaces shared elements, such as 0 for a sum. Return None if both workers may use them."""
     neutral_numbers = {
         NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE
     }
@@ -30,7 +30,7 @@ def find_neutral(access: OperatorAccess, axis: int) -> int | None:
 
 
 def find_dimension(rows: tuple[Row, ...], axis: int) -> int | None:
-    """Return the dimension whose index is exactly `axis`, or None."""
+    """Return the dimension that `axis` indexes alone, or None."""
     return next((d for d, row in enumerate(rows) if row == Row(((axis, 1),), 0, 1)), None)
 
 

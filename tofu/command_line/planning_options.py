@@ -85,7 +85,7 @@ def takes(options: tuple[Decorator, ...]) -> Decorator:
 def pop_planning(command_options: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
     """Remove the planning options from a command's options. Return these options as arguments for `tofu.partition`.
 
-    The first result is the number of workers, or None if `--plan` determines it. The second has all other arguments.
+    The first result is the number of workers, or None if `--plan` determines it.
     """
     workers = command_options.pop("workers")
     texts = {name: command_options.pop(name) for name in OPTIONS if name in command_options}

@@ -123,10 +123,9 @@ def takes_model(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a decorator that adds the argument MODEL and the planning options to a command.
 
-    The command receives a `ModelRequest` with the values of all these options. If the command supports only one engine,
-    pass this engine as `only`, and advice for users of other engines as `instead`. `stores=False` leaves out `--uneven`
-    and `--donate`, which decide how the arguments of a JAX step are stored. `context` is passed to the engine's
-    `read_request`.
+    The command receives a `ModelRequest` with all these options. If it supports only one engine, pass this engine as
+    `only`, and advice for users of other engines as `instead`. `stores=False` leaves out `--uneven` and `--donate`.
+    `context` is passed to the engine's `read_request`.
     """
     options: tuple[Decorator, ...] = (MODEL, *PLANNING) if only == JAX else (MODEL, SHAPE, *PLANNING, UNROLL)
     if only != MXNET:

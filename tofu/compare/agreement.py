@@ -18,8 +18,8 @@ WIDER = "in float64, to tell errors from rounding; with the model's own types, f
 class Traffic:
     """Bytes that workers read from each other in one run, counted in three ways.
 
-    `planned` is the plan's number, or None if the plan was made for another run. `emitted` is the number in the
-    execution graph. `read` is the number that the kernels count while they run.
+    `planned` comes from the plan, or is None for a plan of another run. `emitted` comes from the execution graph.
+    `read` is counted by the kernels while they run.
     """
 
     planned: int | None

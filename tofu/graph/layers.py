@@ -1,7 +1,7 @@
 """Layers of a model, which are the rows of a printed plan.
 
-A layer consists of the operators that come from one line of the user's program, in one part of the model. If the lines
-are unknown, a layer is a forward operator with its gradient.
+A layer consists of the operators from one line of the user's program, in one part of the model. If lines are unknown, a
+layer is a forward operator with its gradient.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tofu.graph.semantic import Graph, Operator
 
 
 def find_layers(graph: Graph) -> list[int]:
-    """Return, for each operator, the number of the first operator in its layer."""
+    """Return the number of the first operator in each operator's layer."""
     layers: list[int] = []
     layer_by_line: dict[tuple[str, str], int] = {}
     for position, operator in enumerate(graph.operators):

@@ -47,11 +47,9 @@ class Tensor:
         True if the tensor connects two of the smaller operators that replace an operator (`tofu.lowering`). Plans do
         not list such tensors.
     times
-        The number of times that a training step transfers the tensor: 1, or the iterations of the loop that contains
-        it.
+        The number of transfers of the tensor in a training step: 1, or the iterations of its loop.
     addends
-        For a sum over a loop's iterations, the number of iterations whose results are added before each transfer;
-        otherwise 1.
+        The number of loop iterations that are added before a transfer; 1 without such a sum.
     """
 
     name: str
@@ -70,12 +68,12 @@ class Tensor:
 
     @property
     def moved_item_bytes(self) -> int:
-        """The bytes that a step transfers for one element, over all iterations of the loop that contains the tensor."""
+        """The bytes that a step transfers for one element, in all iterations of a loop together."""
         return self.item_bytes * self.times
 
     @property
     def exists_before_step(self) -> bool:
-        """True if the tensor exists before the step begins, such as an argument."""
+        """True for arguments and other tensors that exist before the step begins."""
         return self.kind not in (TensorKind.INTERMEDIATE, TensorKind.CARRY)
 
     def __str__(self) -> str:
@@ -89,20 +87,20 @@ class Operator:
     Attributes
     ----------
     forward
-        For a backward operator, the number of its forward operator, if known. Otherwise None.
+        The number of a backward operator's forward operator. None if unknown, or for other operators.
     stateful
         True if the operator reads a hidden state that the forward operator saved. Both operators must be split alike.
     mutates
-        The inputs, by position, that the operator updates in place.
+        The positions of inputs that the operator updates in place.
     ignored
-        The inputs, by position, of which the operator reads only the shapes.
+        The positions of inputs of which the operator reads only the shapes.
     annotations
         Names of attributes that do not affect the results.
     sums_gradients
         True if the operator adds up the gradients of a tensor that several operators read.
     leader
-        For one of several smaller operators, or *parts*, that replace an operator (`tofu.lowering`): the number of the
-        first part. All parts of an operator are split alike.
+        If several smaller operators (*parts*) replace one operator (`tofu.lowering`), the number of the first part. All
+        parts are split alike.
     is_inner
         True for all parts except the last, which has the name of the replaced operator. Plans do not list inner parts.
     is_added
@@ -110,8 +108,7 @@ class Operator:
     origin
         Data for the backend of the same framework, which runs the operator on each worker.
     dimension_names
-        For each tensor of a part, the names of its dimensions in the replaced operator, or "". The part's axes get
-        these names.
+        The names of each tensor's dimensions in the replaced operator, or "". A part's axes get these names.
     find_line
         Function that returns the line of the user's program as `file:line`, or "". It is called when the line is
         printed.
@@ -212,8 +209,7 @@ class Graph:
     updated
         The numbers of the arguments that an optimizer updates after the step. Each is split like its gradient.
     next_values
-        Number of a variable -> number of the tensor with its value after the step, if the step itself computes this
-        value. Both tensors are split alike.
+        Number of a variable -> number of the tensor with its new value, if the step computes one. Both are split alike.
     carries
         The values that loops pass from one iteration to the next. The graph contains the body of a loop once.
     """
@@ -261,9 +257,9 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """For each operator, the number of the operator under whose name a plan lists it.
+        """The operators whose names plans use, one for each operator.
 
-        If several operators replace an operator of the model, the last of them has the replaced operator's name.
+        If several operators replace an operator of the model, the last of them has its name.
         """
         last_part_by_leader = {
             operator.leader: position
@@ -277,12 +273,12 @@ class Graph:
 
     @cached_property
     def written_in_place(self) -> frozenset[int]:
-        """The tensors that operators update in place. Each worker must store all elements that it updates."""
+        """The tensors that operators update in place."""
         return frozenset(operator.inputs[position] for operator in self.operators for position in operator.mutates)
 
     @cached_property
     def tensor_labels(self) -> tuple[int, ...]:
-        """A number for each tensor, computed from kind, shape, type and `times`, but not from the name."""
+        """A number for each tensor. Tensors that differ only in their names have equal numbers."""
         return tuple(
             make_label(tensor.kind, tensor.shape, tensor.dtype, *([tensor.times] if tensor.times > 1 else []))
             for tensor in self.tensors
@@ -290,7 +286,7 @@ class Graph:
 
     @cached_property
     def operator_labels(self) -> tuple[int, ...]:
-        """A number for each operator, computed from operation, attributes and shapes, but not from the name."""
+        """A number for each operator. Operators that differ only in their names have equal numbers."""
         return tuple(
             make_label(o.op, sorted(o.attributes.items()), [self.tensors[t].shape for t in (*o.inputs, *o.outputs)])
             for o in self.operators

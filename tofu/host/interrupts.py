@@ -17,7 +17,7 @@ class Terminated(KeyboardInterrupt):
 def terminable() -> Iterator[None]:
     """Raise Terminated in the main thread if SIGTERM arrives in the `with` block.
 
-    Does nothing if the process ignores SIGTERM or handles it otherwise.
+    Do nothing if the process ignores SIGTERM or has its own handler.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
@@ -38,8 +38,8 @@ def _raise_terminated(_number: int, _frame: Any) -> None:
 def uninterrupted() -> Iterator[None]:
     """Delay a Ctrl-C or SIGTERM that arrives in the `with` block until the block is complete.
 
-    Keep the block short, because the user waits for it. Outside the main thread, this function does nothing, because
-    Python interrupts only the main thread.
+    Keep the block short. Outside the main thread, this function does nothing, because Python interrupts only the main
+    thread.
     """
     is_main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()

@@ -20,7 +20,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def replace_atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Yield a temporary file that replaces `path` when it is complete and on the disk.
+    """Yield a temporary file. When it is complete and on the disk, it replaces `path`.
 
     After an error, `path` is unchanged. Raises FileError if writing fails.
     """

@@ -49,7 +49,7 @@ def _numpy_has_deprecated_name(name: str) -> bool:
 
 
 def check_flavours() -> None:
-    """Raise ImportError if MXNet for CPUs and MXNet for CUDA are both installed: their files have equal names."""
+    """Raise ImportError if MXNet for CPUs and MXNet for CUDA are both installed, because they share files."""
     if _is_installed("mxnet") and _is_installed("mxnet-cu112"):
         raise ImportError(
             "mxnet and mxnet-cu112 are both installed, and have overwritten each other's files: pip uninstall mxnet mxnet-cu112, then "
@@ -100,7 +100,7 @@ def import_mxnet() -> None:
 
 
 def import_native_layer() -> None:
-    """Import `tofu._mxnet`. Raise ImportError if it was built for CPUs and MXNet for CUDA is installed, or the reverse."""
+    """Import `tofu._mxnet`. Raise ImportError if only one of `tofu._mxnet` and MXNet is for CUDA."""
     import mxnet
 
     _mxnet = import_native("_mxnet")

@@ -15,8 +15,7 @@ DISTRIBUTION = "tofu-partitioner"
 def import_native(name: str) -> ModuleType:
     """Import `tofu._core` or `tofu._mxnet`.
 
-    If the module does not exist, or lacks a function that its stub file (.pyi) declares, raise an ImportError with a
-    message of one line.
+    Raise an ImportError with a message of one line if the module is missing, or older than its stub file (.pyi).
     """
     try:
         module = import_module(f"tofu.{name}")

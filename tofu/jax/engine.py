@@ -37,7 +37,7 @@ class JaxFrontEnd:
     lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return None, because the planner itself computes the shapes of shards, from a formula for each operator."""
+        """Return None. The planner computes the shapes of shards from the operators' descriptions."""
         return None
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
@@ -53,8 +53,8 @@ class JaxFrontEnd:
 class JaxBackend:
     """The part of the engine that builds one program, which all workers run under `jax.shard_map`.
 
-    If `predicts_peak` is True, a memory limit applies to the predicted peak memory of a worker. Otherwise it applies to
-    the memory of the worker's arguments and constants.
+    A memory limit applies to a worker's arguments and constants. With `predicts_peak`, it applies to the predicted
+    peak.
     """
 
     predicts_peak: bool = True
@@ -100,7 +100,7 @@ class JaxBackend:
         return predict_one_device(source.native).needed_bytes
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int]:
-        """Map operators to the bytes that their kernels read and write. A kernel may compute several operators."""
+        """Return the bytes that kernels read and write, by operator. A kernel may compute several operators."""
         return find_kernel_bytes(program)
 
 

@@ -50,7 +50,7 @@ def list_devices(workers: int) -> list[Any]:
 
 
 def check_devices(devices: Sequence[Any]) -> None:
-    """Raise DeviceError if a device is listed twice, or if no device belongs to this process."""
+    """Raise DeviceError if a device is listed twice, or if this process has no device."""
     repeated = [device for device, count in Counter(devices).items() if count > 1]
     if repeated:
         raise DeviceError(
@@ -66,8 +66,7 @@ def check_devices(devices: Sequence[Any]) -> None:
 def find_topology(devices: Sequence[Any]) -> Topology | None:
     """Describe the interconnect of the devices by two levels: between hosts, and within a host.
 
-    Return None if there is only one host, if hosts have different numbers of devices or only one each, or if the
-    devices are not listed host by host.
+    Return None if there are no two levels, or if the hosts' devices are mixed or differ in number.
     """
     processes = list(map(find_process, devices))
     hosts = list(dict.fromkeys(processes))
@@ -83,7 +82,7 @@ def find_topology(devices: Sequence[Any]) -> Topology | None:
 def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
     """Return the bytes that one step transfers between processes.
 
-    `level_bytes` has the bytes that cross each level of the interconnect, the top level first.
+    `level_bytes` lists the bytes that cross each level of the interconnect, from the top.
     """
     processes = np.vectorize(find_process, otypes=[int])(mesh.devices)
     return sum(
@@ -107,7 +106,7 @@ class ProcessAgreement:
         self._has_checked_plan = False
 
     def check(self, arguments: Mapping[int, Sequence[Any]]) -> None:
-        """Compare the plan and the arguments of all processes, unless they were compared before.
+        """Compare the plan and the arguments of all processes. Skip those that were compared before.
 
         `arguments` maps the position of an argument to its leaves. Raise PlanError if plans differ, or UnsupportedError
         if arguments differ.

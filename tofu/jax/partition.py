@@ -130,9 +130,9 @@ def partition(
     Parameters
     ----------
     step
-        The training step, a function of trees of arrays. If its first result has the same tree, shapes and types as its
-        first argument, both are assumed to be the model's state, and are stored alike. If `step` is left out,
-        `partition` returns a decorator: `@tofu.jax.partition(workers=8)`.
+        The training step, a function of trees of arrays. If its first result has the tree, shapes and types of its
+        first argument, both count as the model's state, and are stored alike. If `step` is left out, `partition`
+        returns a decorator: `@tofu.jax.partition(workers=8)`.
     workers
         The number of devices, a list of devices, or a `jax.sharding.Mesh`. The plan may arrange the devices of a mesh
         in another way. If several processes run the step, each process contributes the same number of devices.
@@ -142,8 +142,8 @@ def partition(
     donate_argnums
         The positions of arguments whose memory the step may reuse, as in `jax.jit`.
     uneven
-        Selects the arrays that may be stored in overlapping shards if the devices cannot divide them equally. `place`
-        and the step return such arrays as `UnevenArray`.
+        If the devices cannot divide an array equally, it may be stored in overlapping shards, as an `UnevenArray`. This
+        option selects such arrays.
 
         - "needed" (default): arrays of 64 KiB and more that have no equal shards, such as weights of 1,024 x 4,096 on 3
           devices. Without overlapping shards, every device would store the complete array.
@@ -154,8 +154,8 @@ def partition(
     options
         Options of planning, which `tofu.partition` explains: `hints`, `search_seconds`, `algorithm`, `topology`,
         `memory_limit`, `replicate`, `undescribed`, `cache` and `plan`. `plan` replaces the search: pass a `Plan`, the
-        JSON of a plan, or the path of a JSON file. Without `topology`, transfers between processes are assumed to be
-        slower than transfers within a process.
+        JSON of a plan, or the path of a JSON file. By default, Tofu assumes that transfers between processes are slower
+        than within a process.
 
     Returns
     -------

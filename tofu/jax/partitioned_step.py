@@ -47,7 +47,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_planned_precision(method: Method) -> Method:
-    """Make a method run with the value that the JAX option `jax_enable_x64` had when the step was traced."""
+    """Make a method use the precision (`jax_enable_x64`) with which the step was traced."""
 
     @wraps(method)
     def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
@@ -210,7 +210,7 @@ class PartitionedStep:
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
-        """Lower the step as a function of a flat list, which has all arrays in the arguments and then the constants."""
+        """Lower the step as a function of the arrays in its arguments, followed by the constants."""
         return self._jitted.lower(*self._program.argument_structs(self.mesh))
 
     @in_planned_precision
@@ -220,8 +220,8 @@ class PartitionedStep:
         Parameters
         ----------
         value
-            The argument, as a tree of complete arrays. If several processes run the step, each process passes the
-            complete argument, or arrays that are already on the devices of all processes.
+            The argument, as a tree of complete arrays. With several processes, each passes the complete argument, or
+            arrays on the devices of all processes.
         argument
             The position of the argument. The default is the first one, the state.
 
@@ -281,8 +281,8 @@ class PartitionedStep:
     def check_replicas(self) -> bool:
         """Return True if JAX can prove that all devices with the same shard store the same numbers.
 
-        The step is traced once more, with `check_vma` of `jax.shard_map`. Even if the result is False, the numbers may
-        be the same: JAX has no proof for arrays that are assembled from several regions, such as unequal shards.
+        The step is traced once more, with `check_vma` of `jax.shard_map`. If the result is False, the numbers may still
+        be the same. For example, JAX has no proof for unequal shards.
         """
         return self._program.check_replicas(self.mesh)
 
@@ -309,7 +309,7 @@ class PartitionedStep:
     ) -> PartitionedStep:
         """Plan another step on the same state and devices, such as an evaluation.
 
-        The first argument of the new step is stored like the state of this step, so both steps can use the same arrays.
+        The first argument of the new step is stored like the state of this step. Both steps can use the same arrays.
 
         Parameters
         ----------
@@ -347,8 +347,8 @@ class PartitionedStep:
     def save_report(self, path: str | Path, title: str = "") -> None:
         """Write a web page about the plan.
 
-        The page shows how every tensor is stored, what every operator communicates, and alternative splits. To find
-        alternatives, Tofu runs a short search for each axis of the operators that communicate most.
+        The page shows how every tensor is stored, what every operator communicates, and alternative splits of the
+        operators that communicate most.
         """
         if not isinstance(path, (str, os.PathLike)):
             raise UnsupportedError(
@@ -365,7 +365,7 @@ class PartitionedStep:
         )
 
     def why(self, operator: str) -> str:
-        """Return a table of the ways to split an operator, with the communication that each way needs.
+        """Return a table of the ways to split an operator, and the communication of each.
 
         `operator` is a name from the plan. Tofu runs a short search for each way.
         """

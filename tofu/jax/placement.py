@@ -38,8 +38,8 @@ def read_host_value(value: Any) -> Any:
 def place_array(value: Any, sharding: Sharding) -> Any:
     """Place an array on devices.
 
-    If several processes run the step, each passes the complete array, or an array that is already on the devices of all
-    processes. Each process stores only the shards of its own devices.
+    With several processes, each process passes the complete array, or an array on the devices of all processes. It
+    stores only the shards of its own devices.
     """
     if isinstance(sharding, UnevenSharding):
         return UnevenArray(_join_shards(value, sharding), sharding)
@@ -72,10 +72,7 @@ def place_operand(value: Any, sharding: Sharding) -> Any:
 
 
 def place_copy(value: Any, sharding: Sharding) -> Any:
-    """Place a copy of a value. A step may then reuse the memory of the copy, while `value` stays valid.
-
-    JAX itself does not copy an array that is already on a device. On CPUs, it also reads NumPy arrays in place.
-    """
+    """Place a copy of a value. A step may then reuse the memory of the copy, while `value` stays valid."""
     placed = place_array(_copy_host_array(value), sharding)
     if isinstance(placed, UnevenArray):
         return placed.copy() if isinstance(value, UnevenArray) else placed
@@ -122,9 +119,8 @@ def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding
 def place_local_rows(name: str, local_rows: Any, planned: ValueType, sharding: Sharding) -> Any:
     """Place an array whose rows (positions of dimension 0) are divided equally among the processes.
 
-    The first process passes the first rows, and so on. Every process passes the same scalars. If the plan stores a row
-    in another process, the row is sent there. Raise ShapeError, with the array's `name`, for an unexpected number of
-    rows.
+    The first process passes the first rows, and so on. Every process passes the same scalars. Raise ShapeError, with
+    the array's `name`, for a wrong number of rows.
     """
     shape = planned.shape
     mesh = (sharding.joined if isinstance(sharding, UnevenSharding) else sharding).mesh

@@ -57,8 +57,7 @@ def choose_form(source: Source, settings: Settings) -> Source:
     """Return the form of a step that communicates least.
 
     Forms of a step are different graphs that compute the same results. For example, one form moves sums out of loops.
-    If the user passes a plan, return the form that the plan was made for. A form must have all tensors and operators
-    that the user's hints name.
+    If the user passes a plan, return the plan's form. A form must have all tensors and operators that hints name.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):
@@ -77,8 +76,7 @@ def _list_lost(source: Source, form: Source) -> set[str]:
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
     """Yield the forms of a step, the best first.
 
-    If sums move out of loops, workers never communicate more, but each worker may have to store a complete sum. So this
-    form is used only if tensors may be replicated.
+    Sums move out of loops only if tensors may be replicated, because workers may store complete sums.
     """
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
     may_hoist = is_free or settings.plan is not None or settings.saved is not None
@@ -104,7 +102,7 @@ def check_names(options: Mapping[str, Any]) -> None:
 
 
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
-    """Check the options of planning. If `workers` is None, use the number of workers of the option `plan`.
+    """Check the options of planning. By default, the option `plan` determines the number of workers.
 
     Raise a TofuError for the first option that is wrong or contradicts another.
     """
@@ -128,10 +126,10 @@ def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
 def plan_on_same_state(
     partition: Partition, name: str, source: Source, part: Callable[[Any], Any], options: dict[str, Any], engine: Engine
 ) -> Partition:
-    """Plan another step that uses the state of a planned step, so that both steps can use the same arrays.
+    """Plan another step on the state of a planned step. Both steps can then use the same arrays.
 
-    `part` is a function from this state to the first argument of the other step. `name` is the name of the planned
-    step. Raise ShapeError if shapes or types differ, or PlanError if hints in `options` ask for other shards.
+    `part` is a function from this state to the other step's first argument. `name` names the planned step. Raise
+    ShapeError if shapes or types differ, or PlanError if hints ask for other shards.
     """
     planned = partition.plan
     hints = make_state_hints(source, partition, part)

@@ -56,10 +56,10 @@ def _show_tree(structure: Structure | None) -> str:
 def unflatten_values(
     structure: Structure, leaves: Sequence[Any], name: str, restore: Callable[[StaticLeaf], Any]
 ) -> Any:
-    """Build a tree of a given structure that has `leaves`, for example shardings, in place of its arrays.
+    """Build a tree with `leaves`, such as shardings, in place of its arrays.
 
-    `restore` returns the value to put in place of each static leaf, such as a function. Error messages call the tree
-    `name`. Raise UnsupportedError if a class in it accepts only arrays.
+    `restore` returns the value for each static leaf. Error messages call the tree `name`. Raise UnsupportedError if a
+    class in it accepts only arrays.
     """
     try:
         return structure.unflatten(leaves, restore)
@@ -75,7 +75,7 @@ def unflatten_values(
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
     """Return True if the user's hints allow a plan to split the tensor `name` along the dimensions `steps`.
 
-    `steps` has one dimension for each round of the plan. A hint is a single dimension for all rounds, or such a list.
+    `steps` has one dimension for each round of the plan. A hint is a list, too, or one dimension for all rounds.
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
@@ -84,9 +84,9 @@ def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) ->
 def copy_layouts(
     partition: Partition, source: Source, pairs: Sequence[tuple[int, int]]
 ) -> Mapping[str, DimensionChoice]:
-    """Return hints with which `source` stores values like an already planned step.
+    """Make hints by which `source` stores values like a planned step.
 
-    Each of the `pairs` has the number of a value in `source`, and the number of a value in the planned step.
+    Each of the `pairs` has the number of a value in `source`, and its number in the planned step.
     """
     native, planned = source.native, partition.source.native
     return {
@@ -96,7 +96,7 @@ def copy_layouts(
 
 
 def make_state_hints(source: Source, partition: Partition, part: Callable[[Any], Any]) -> Mapping[str, DimensionChoice]:
-    """Return hints with which a step stores its first argument like the state of an already planned step.
+    """Make hints by which a step stores its first argument like the state of a planned step.
 
     `part` is a function that selects the first argument from this state. Raise ShapeError if trees, shapes or types
     differ. Raise UnsupportedError if `part` returns arrays that are not in the state.

@@ -34,8 +34,7 @@ def simulate(step: Any, *given: Any) -> Simulation:
         A partitioned step, or a function of arrays.
     *given
         The machine: a name that Tofu knows ("8xH100"), or the path of a file that `python -m tofu calibrate` wrote. If
-        the step is not partitioned, pass a tuple of example arguments, or of their shapes and types, before the
-        machine.
+        the step is not partitioned, pass its example arguments before the machine, as a tuple of arrays or shapes.
 
     Raises
     ------

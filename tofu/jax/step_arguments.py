@@ -91,9 +91,9 @@ class StepArguments:
     def find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
         """Return the types of the results, or None if they are the planned types.
 
-        Other types result if a call passes an array instead of a planned Python number, or the reverse: `x * 0.1` has
-        the type of `x`, but `x * np.float32(0.1)` has the wider of the two types. In this case, trace the step again,
-        as `jax.jit` does. Raise ShapeError if the step would compute in other types than planned.
+        A call may pass an array instead of a planned Python number, which changes types: `x * 0.1` has the type of `x`,
+        but `x * np.float32(0.1)` has the wider of both types. The step is then traced again. Raise ShapeError if it
+        would compute in other types than planned.
         """
         weak_types = list_weak(leaves)
         if weak_types == self._planned_weak_types:

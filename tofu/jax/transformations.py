@@ -1,8 +1,8 @@
 """Apply `jax.grad` and `jax.vmap` to a partitioned step.
 
 Tofu plans the derivative of a step (in reverse mode), or its `jax.vmap`, as another step. JAX itself cannot transform
-the program that workers run, because a collective does not record whether its operand is replicated. The derivative
-would add the cotangents of all replicas, and `jax.vmap` would mix workers.
+the program that workers run. Its derivative would add the cotangents of all replicas, and its `jax.vmap` would mix
+workers.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Transformation(Protocol):
 class Pullback:
     """The derivative of a step in reverse mode (vector-Jacobian product).
 
-    It computes the cotangents of the arguments at the positions `wanted` from the cotangents of the results at the
-    positions `seeded`. The *cotangent* of a value is the gradient of a loss with respect to this value.
+    The *cotangent* of a value is the gradient of a loss with respect to this value. From the cotangents of the results
+    at the positions `seeded`, the pullback computes the cotangents of the arguments at the positions `wanted`.
     """
 
     wanted: tuple[int, ...]
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return a function of the step's arguments and of its results' cotangents, and the shapes of both."""
+        """Return a function of the step's arguments and its results' cotangents, and the shapes of these."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
@@ -168,8 +168,8 @@ def make_transformable(
 def choose_settings(partition: Partition, source: Source) -> Settings:
     """Return the settings for planning `source`, the derivative or the `jax.vmap` of a planned step.
 
-    Hints in these settings make `source` store each argument in the same way as the planned step does. Arguments to
-    which `jax.vmap` adds a batch dimension get no hint.
+    By hints, `source` stores each argument in the same way as the planned step. Arguments to which `jax.vmap` adds a
+    batch dimension get no hint.
     """
     native, transformed = partition.source.native, source.native
     numbers = list(zip(transformed.step.inputs, native.step.inputs, strict=False))

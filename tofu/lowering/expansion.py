@@ -10,10 +10,7 @@ from tofu.lowering.parts import Lowerings, Parts, find_lowering
 
 
 def lower(graph: Graph, lowerings: Lowerings, is_lowered: Callable[[Operator], bool] = lambda operator: True) -> Graph:
-    """Replace each operator that has a lowering by several smaller operators, if `is_lowered` returns True for it.
-
-    Tensors keep their numbers. The new tensors between smaller operators have higher numbers.
-    """
+    """Replace operators by several smaller ones, if they have a lowering and `is_lowered` returns True for them."""
     if all(find_lowering(lowerings, operator, graph.tensors) is None for operator in graph.operators):
         return graph
     operators: list[Operator] = []

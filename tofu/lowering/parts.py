@@ -21,7 +21,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 @dataclass
 class Parts:
-    """The smaller operators, or *parts*, that replace the operator `whole`. A lowering adds parts and tensors between them.
+    """The smaller operators, or *parts*, that replace the operator `whole`.
 
     `position` and `first_tensor` are the numbers of the first part and of the first new tensor in the lowered graph.
     """
@@ -76,8 +76,7 @@ class Parts:
     ) -> None:
         """Add the last part, which has the name and the outputs of the whole operator.
 
-        Pass `outputs` if the part's kernel writes only some outputs of the whole operator, and no operator reads the
-        rest.
+        Pass `outputs` if the part writes only some of these outputs, and nothing reads the others.
         """
         outputs = self.whole.outputs if outputs is None else outputs
         name = self.whole.name
@@ -107,8 +106,8 @@ class Lowering:
     expand
         Function that adds the smaller operators to a `Parts` object.
     as_whole
-        Function that prepares an operator that is not replaced: `mutates` then lists all inputs that its kernel
-        updates.
+        Function that prepares an operator that is not replaced. It adds all inputs that the kernel updates to
+        `mutates`.
     in_inference
         Function that changes the operator's attributes for inference.
     is_possible

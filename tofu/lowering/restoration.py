@@ -1,8 +1,8 @@
 """Restore whole operators after the search, if their own kernels can be split as the plan says.
 
 During the search, smaller operators (*parts*) replace every operator that has a lowering (a rule for this). But the
-kernel of a whole operator is faster. So an operator runs in parts only if its own kernel cannot be split along the axes
-of the plan.
+kernel of a whole operator is faster. So operators run in parts only if their own kernels cannot be split as in the
+plan.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ def restore_whole_operators(
     framework: LowerableOperators,
     undescribed: str = "error",
 ) -> Choices:
-    """Return choices in which smaller operators replace an operator only if this is necessary.
+    """Undo replacements by smaller operators, except those that the plan needs.
 
-    `graph` is the graph before operators were replaced. `whole_accesses` has the axes along which its operators can be
-    split. `searched` is the result of the search, in which smaller operators replace every operator that has a
-    lowering. Tensors keep their numbers. Raises InternalError if the result transfers more bytes than `searched`.
+    `graph` is the graph before operators were replaced, and `whole_accesses` has the axes of its operators. `searched`
+    is the result of the search. Raises InternalError if the new choices transfer more bytes.
     """
     if searched.problem.graph is graph:
         return searched
@@ -49,7 +48,7 @@ def restore_whole_operators(
 def prepare_inference(
     graph: Graph, searched: Choices, framework: LowerableOperators, undescribed: str = "error"
 ) -> Choices:
-    """Return the same choices for inference: forward operators only, with the attributes that they have in inference."""
+    """Return the same choices for inference, with forward operators only."""
     if searched.problem.graph is graph:
         return searched
     operators = []

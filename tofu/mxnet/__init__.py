@@ -1,8 +1,8 @@
 """Tofu for MXNet: reads symbols, plans them, and runs the plans on several devices.
 
 Importing this package imports MXNet, and raises an error if Tofu was built for another version of MXNet. The import
-changes MXNet in two ways. Its functions that load symbols can also load partitioned symbols, and its Updaters can
-update parameters that are split over workers.
+changes MXNet in two ways. MXNet can then load partitioned symbols, and its Updaters can update parameters that are
+split over workers.
 """
 
 from tofu.imports.mxnet import load

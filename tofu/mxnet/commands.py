@@ -43,7 +43,7 @@ class SymbolRequest:
     """Number of tensors that an optimizer keeps for each weight, unless the user passes another number."""
 
     def read(self, observe: Observer | None = None) -> Task:
-        """Read the model and find the ways to split each operator. All arguments except inputs are trained."""
+        """Read the model and find the ways to split each operator."""
         return read_trained(self.symbol, self.shapes, self.settings, observe)
 
     def compile(self, observe: Observer | None = None) -> Partition:

@@ -1,4 +1,4 @@
-"""`tofu.frontier`: plans of one model that trade memory per worker for communication.
+"""`tofu.frontier`: plans of one model, from little memory per worker to little communication.
 
     tofu.frontier(symbol, 8, data=(32, 3, 224, 224))
     python -m tofu frontier model-symbol.json --workers 8 --shape data:32,3,224,224
@@ -35,7 +35,7 @@ OPTIMALITY = "a point of the frontier; nothing is proved"
 
 @dataclass(frozen=True)
 class Frontier:
-    """Plans of one model that trade memory for communication, for one number of workers.
+    """Plans of one model for a number of workers, from little memory to little communication.
 
     Attributes
     ----------
@@ -74,8 +74,8 @@ class Frontier:
     def __str__(self) -> str:
         """Return a table with a row for each plan.
 
-        The last column compares the plan with the row above. It names tensors that only this plan replicates or keeps
-        in memory.
+        The last column compares the plan with the row above. It names tensors that this plan replicates or keeps,
+        unlike the plan above.
         """
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
@@ -135,7 +135,7 @@ class Frontier:
 
 
 def most_bytes(plan: Plan) -> int:
-    """Return the bytes that the plan needs on the worker that needs most."""
+    """Return the bytes of the worker that needs most memory."""
     return max(plan.worker_bytes)
 
 
@@ -170,11 +170,10 @@ def frontier(
     topology: Any = None,
     **shapes: Sequence[int],
 ) -> Frontier:
-    """Find plans that trade memory per worker for communication.
+    """Find a series of plans, from little memory per worker to little communication.
 
     Plans with little memory split every tensor. Plans with little communication replicate tensors, as data parallelism
-    does. All arguments of the model except its inputs are trained. No array is allocated. The search takes about ten
-    times as long as a search for one plan.
+    does. No array is allocated. The search takes about ten times as long as a search for one plan.
 
     Parameters
     ----------
@@ -215,9 +214,7 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Return the frontier of a symbol that is not partitioned.
 
-    Each round of the search splits the model by one prime factor of the number of workers. The search tries only one
-    order of the factors. Raise PlanError if there is only one worker, or if the algorithm in `settings` does not
-    search.
+    Raise PlanError if there is only one worker, or if the algorithm in `settings` does not search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")

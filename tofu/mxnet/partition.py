@@ -72,8 +72,8 @@ def partition(
         (docs/search.md).
     search_seconds
         Approximate time limit of the exact search. Operations are counted instead of seconds, so that every run finds
-        the same plan. At the limit, the search returns the best plan found so far, and `plan.optimality` reports how
-        far this may be from the best plan. The costs of all splits are computed even if this takes longer.
+        the same plan. At the limit, the search returns the best plan found so far. `plan.optimality` reports how far it
+        may be from the best plan. The costs of all splits are computed even if this takes longer.
     topology
         Bandwidth of each level of the interconnect, in bytes per second, as a list or in a JSON file
         (docs/search.md). The top level comes first. The search then minimises seconds instead of bytes, and tries
@@ -90,7 +90,8 @@ def partition(
         for single time steps, which can also be split by hidden units. "cheaper" plans both and uses the plan with less
         communication. "never" keeps them.
     **shapes
-        The shape of each input, by name. If shapes are passed, the search runs now, otherwise when the symbol is bound.
+        The shape of each input, by name. With shapes, the search runs now. Without shapes, it runs when the symbol is
+        bound.
 
     Returns
     -------

@@ -71,10 +71,9 @@ def read_task(
 
 
 def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
-    """Return the possible choices of operators to replace: RNN operators, or operators such as cumsum.
+    """List the choices of operators to replace: RNN operators, or operators such as cumsum.
 
-    If the settings have a plan, operators such as cumsum are replaced as in the plan. Otherwise, operators with a hint
-    are not replaced.
+    Operators such as cumsum are replaced as in the user's plan. Without a plan, operators with a hint stay.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
     unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
@@ -101,8 +100,7 @@ def _choose_form(
 ) -> Task:
     """Plan each form of the symbol, and return the task with the cheapest plan.
 
-    The cost is communication, or time if the interconnect is known. Blocks replace an operator only if the best plan
-    distributes them over the workers.
+    The cost is communication, or time if the interconnect is known.
     """
     best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)
     if isinstance(best_plan, Plan) and best_plan.communication_bytes == 0:
@@ -171,7 +169,7 @@ def read_trained(
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
     """Return a function that plans a task.
 
-    The function first replaces operators of `symbol` if this makes the plan better.
+    The function also replaces operators of `symbol` if this makes the plan better.
     """
 
     def plan(task: Task) -> Partition:

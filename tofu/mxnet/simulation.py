@@ -71,9 +71,8 @@ def advise(
 ) -> Advice:
     """Simulate a model on several numbers of devices, to find the best number. The result prints as a table.
 
-    `workers` has the numbers of devices to try. The default is 2, 4, 8, ... up to the machine's number. A partitioned
-    symbol keeps its hints, but not its number of workers, plan, interconnect and memory limit. Other arguments and
-    errors are as in `simulate`.
+    `workers` lists the numbers of devices to try: by default 2, 4, 8, ... up to the machine's number. Of a partitioned
+    symbol, the hints are used, but not the plan. Other arguments and errors are as in `simulate`.
     """
     settings = symbol.settings.over(ONE_WORKER) if isinstance(symbol, PartitionedSymbol) else read_settings(ONE_WORKER)
     model = _read_model(symbol, shapes, list_keyword_arguments(advise))

@@ -22,11 +22,10 @@ GENERAL_ADVICE = "Make these smaller, or describe the operator with axes that sp
 def find_fitting(
     least: int, limit_bytes: int, plan_for: Callable[[int], T], count_needed_bytes: Callable[[T], int]
 ) -> T | None:
-    """Return `plan_for(workers)` for the smallest number of workers on which the model fits, or None.
+    """Return the plan for the smallest number of workers on which the model fits, or None.
 
     A plan fits if each worker needs at most `limit_bytes`. `count_needed_bytes` returns the bytes that a worker needs.
-    The function tries at most `MOST_COUNTS` numbers of workers, from `least` to `MOST_WORKERS`. Numbers without a plan
-    are skipped.
+    At most `MOST_COUNTS` numbers are tried, from `least` to `MOST_WORKERS`.
     """
     for workers in _list_counts(least):
         try:
@@ -45,8 +44,8 @@ def _list_counts(least: int) -> range:
 def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
     """Explain why the model does not fit on `least` or more workers, and what to do.
 
-    A tensor that no operator can split is stored on every worker. If such tensors of one operator take half of the
-    limit or more, the message names the operator. Otherwise the message advises a smaller batch.
+    The message names an operator whose tensors cannot be split and take half of the limit or more. If there is none, it
+    advises a smaller batch.
     """
     graph = problem.graph
     unsplit_by_operator = [_list_unsplit(problem, position) for position in range(len(graph.operators))]

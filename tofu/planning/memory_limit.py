@@ -1,20 +1,20 @@
 """Find the plan that transfers the fewest bytes and fits into the memory of a worker (`memory_limit=`).
 
-Replicating a tensor saves communication and costs memory. So the search may replicate any tensor, and pays a price for
-each byte that a worker stores (a Lagrange multiplier of the memory limit). It minimises
+Replicating a tensor saves communication and costs memory. So the search may replicate any tensor, but pays a price for
+each stored byte (a Lagrange multiplier of the memory limit). It minimises
 
     bytes transferred + price * bytes held
 
 At price 0, the search replicates whatever saves communication. At a high price, it splits everything, as the paper
 does. Memory falls as the price rises, so bisection finds the lowest price at which the plan fits:
 
-1. Find a plan for each price. The sum above ignores that buffers are reused, so the memory of each plan is measured.
+1. Find a plan for each price, and measure its memory.
 2. The plan at the next lower price replicates more tensors and does not fit. Replicate as many of these tensors as fit,
    the smallest first.
 3. If memory is left, workers keep elements that they have read from each other, for later operators. This saves a
    second transfer, for example in the backward pass.
-4. If no plan fits, let workers read elements again that they would keep for several operators (the time steps of a
-   recurrence). Do so for as few tensors as necessary.
+4. If no plan fits, choose a few tensors that workers share between the time steps of a recurrence. Read these tensors
+   again in each step.
 """
 
 from __future__ import annotations
@@ -75,10 +75,9 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 
 @dataclass
 class Tradeoff:
-    """Plans for one model that trade memory for communication. Each is the best plan for one price of a byte of memory.
+    """Plans for one model, from little memory to little communication. Each is the best plan for one price of memory.
 
-    `whole_effort` limits the time of the searches at the highest price and at price 0. `effort` limits all other
-    searches.
+    `whole_effort` limits the searches at the highest price and at price 0, `effort` all others.
     """
 
     problem: Problem
@@ -96,12 +95,12 @@ class Tradeoff:
         return self._add(self._solve_with_all(lambda problem: problem).choices)
 
     def replicate_freely(self) -> Point:
-        """Add the best plan if memory costs nothing."""
+        """Add the plan with the least communication, at price 0 of memory."""
         self.unlimited = self._solve_with_all(lambda problem: problem.with_memory_price(price=0.0))
         return self._add(self.unlimited.choices)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
-        """Add the best plan if storing a byte costs as much as transferring `held_price` bytes.
+        """Add the best plan for this price of memory: a stored byte costs as much as `held_price` transferred bytes.
 
         The tensors in `split` are not replicated.
         """

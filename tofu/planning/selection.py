@@ -40,7 +40,7 @@ NO_PART_OF_THE_KEY = (
 
 @dataclass(frozen=True)
 class Selection:
-    """The selected split of all operators and tensors, with proofs of how close to optimal its cost is.
+    """The selected split of all operators and tensors, and what is known about its cost.
 
     Attributes
     ----------
@@ -49,14 +49,13 @@ class Selection:
     algorithm, optimality
         The algorithm that found the split, and a sentence about how close to optimal its cost is.
     lower_bound
-        The search has proved that every plan transfers at least this number of bytes. 0 if nothing is proved.
+        Every plan transfers at least this number of bytes, as the search has proved. 0 without a proof.
     search_bytes
         Peak memory of the exact search.
     claimed_bytes
-        The bytes that a passed or remembered plan claims to transfer. If this number is wrong, `optimality` is dropped.
+        The bytes that a passed or remembered plan claims to transfer.
     is_predicted
-        True if a memory limit was checked with predicted memory. Such plans are not remembered, because predictions
-        depend on more than the cache key.
+        True if a memory limit was checked with predicted memory. Such plans are not remembered.
     """
 
     choices: Choices
@@ -82,7 +81,7 @@ def select_plan(
     """Select how to split all operators and tensors of `graph`.
 
     In the graph of `problem`, smaller operators may replace an operator of `graph`. `measure` returns the memory that a
-    split needs. If some workers would only repeat computations of others, log a warning.
+    split needs. Log a warning if workers repeat computations.
     """
     selection = _select(graph, problem, settings, progress, measure)
     unfed = explain_unsplit_round(selection.choices) if settings.on_infeasible == "replicate" else ""

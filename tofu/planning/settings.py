@@ -1,7 +1,7 @@
 """Planning options, which are the same for `tofu.partition`, the command line and symbol files.
 
-To add an option, add a field to `Settings` with its default, an entry to `OPTIONS`, and an argument to `tofu.partition`
-(and to `tofu.frontier`, if it applies there). A test compares the three.
+To add an option, add a field to `Settings` with its default, an entry to `OPTIONS`, and an argument to
+`tofu.partition`. A test compares the three.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ class Option:
     Attributes
     ----------
     read
-        Function that converts the user's value to the field of `Settings`, or raises TofuError. None is not converted
-        if it is the default.
+        Function that converts the user's value to the field of `Settings`, or raises TofuError.
     to_plain, from_plain
-        Functions that convert the field to a value in a JSON file, and back. None is not converted.
+        Functions that convert the field to a value in a JSON file, and back.
     is_of_search
-        True if the option controls the search, so that a user cannot pass it together with `plan=`.
+        True if the option controls the search. It cannot be passed together with `plan=`.
     help, metavar, choices
         Texts of the command line option. If `help` is empty, this table defines no command line option.
     """
@@ -87,7 +86,7 @@ def read_plan(plan: Any) -> Plan:
 
 
 def read_choice(name: str, choices: Sequence[str], error: type[TofuError], value: Any) -> str:
-    """Return `value` if it is one of `choices`. Otherwise raise `error`."""
+    """Return `value`. Raise `error` if it is not one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise error(f"{name}= must be one of {', '.join(map(repr, choices))}, not {show(value)}.")
     return str(value)
@@ -137,7 +136,7 @@ class Settings:
         Operators without a description: "error" refuses them, and "replicate" computes them on every worker.
     on_infeasible
         Models that cannot be split over so many workers: "error" refuses them, and "replicate" lets workers repeat
-        computations. "accept" is like "replicate" without a warning, for plans that no user asked for.
+        computations. "accept" does so without a warning.
     cache
         True if plans are remembered, so that each model is searched only once.
     algorithm, search_seconds
@@ -149,11 +148,11 @@ class Settings:
     replicate
         Tensors that a search without a memory limit may replicate: "small" for tensors below 64 KiB, or "free" for any.
     strict_plan
-        True if `plan` must belong to this model. If False, `plan` is applied to any model to which it fits.
+        True if `plan` must belong to this model. False if it only has to fit.
     arrangement
         The prime factors of the number of workers, in the order of the plan's rounds. None for any order.
     saved
-        A plan saved with these settings, which is used instead of a search if it belongs to the model.
+        A plan saved with these settings. It replaces the search if it belongs to the model.
     """
 
     workers: int
@@ -199,8 +198,8 @@ class Settings:
     def over(self, workers: int) -> Settings:
         """Return the settings for another number of workers.
 
-        Options that only apply to the present number of workers are dropped: `plan`, `topology`, `memory_limit`, and
-        hints that list a choice for each round.
+        Drop the options for the present number of workers: `plan`, `topology`, `memory_limit`, and hints with a choice
+        for each round.
         """
         hints = {name: hint for name, hint in (self.hints or {}).items() if not isinstance(hint, tuple)}
         return replace(self, workers=workers, hints=hints, plan=None, topology=None, memory_limit=None)

@@ -1,7 +1,7 @@
-"""Conversion of a `Program`, which lists the nodes of each worker, to a `Lockstep` program, in which all workers run together.
+"""Conversion of a `Program`, which lists each worker's nodes, to a `Lockstep` program, which all workers run together.
 
 An *entry* is an output of a node, an array on one worker, and a row in the program's tables. A *value* is one array on
-each worker. Its entries are an array with one row for each worker, or `MISSING`.
+each worker. Each of these arrays is an entry, or `MISSING`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ MISSING = -1
 def align_workers(program: Program, factors: Sequence[int], find_shards: Callable[[int], Column]) -> Lockstep:
     """Convert a program to instructions that all workers run together.
 
-    `find_shards` returns the region of a tensor that each worker stores, as an array [workers, dimensions, (begin,
-    end)]. Raises InternalError if an operator's arrays differ in shape between workers, or if two workers fill the
-    elements outside a transfer's pieces with different numbers.
+    `find_shards` returns each worker's region of a tensor, as an array [workers, dimensions, (begin, end)]. Raises
+    InternalError if the workers cannot run one program, for example because their arrays have different shapes.
     """
     return _Aligner(program, find_shards).run(tuple(factors))
 
 
 class _Aligner:
-    """A builder of a lockstep program's values: inputs and outputs of operators, then results and other shards."""
+    """A builder of a lockstep program's values."""
 
     def __init__(self, program: Program, find_shards: Callable[[int], Column]) -> None:
         self.program, self.graph, self.tables = program, program.graph, program.tables
@@ -62,7 +61,6 @@ class _Aligner:
         return Lockstep(self.graph, factors, tuple(self.values), shards, computes, self.transfers, results)
 
     def _list_copies(self) -> Iterator[tuple[int, Column]]:
-        """Yield each operator with the nodes of its copies, in the order of the workers."""
         nodes = np.flatnonzero(self.tables.node_kind == NodeKind.OPERATOR)
         operators, first = np.unique(self.tables.node_id[nodes], return_index=True)
         nodes = nodes[np.lexsort((self.tables.node_worker[nodes], self.tables.node_id[nodes]))]
@@ -191,7 +189,6 @@ class _Aligner:
         return max(fills, default=0.0)
 
     def _find_source_values(self, tensor: int, entries: Column) -> list[int]:
-        """Return the value that contains each entry that a transfer reads."""
         is_transit, tensors = self.is_transit[entries].tolist(), self.entry_tensor[entries].tolist()
         workers = self.tables.entry_worker[entries].tolist()
         fetches_by_owner: dict[tuple[int, int], list[int]] = {}  # by tensor and worker
@@ -218,7 +215,6 @@ class _Aligner:
 
 
 def _find_unique(entries: Column) -> tuple[Column, Column]:
-    """Return each entry once, in the order of first occurrence, and the position of each occurrence in them."""
     unique, first, positions = np.unique(entries, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return unique[order], np.argsort(order)[positions]

@@ -1,4 +1,4 @@
-"""Attributes of operators, such as `num_filter`, that have another value on a worker than in the graph."""
+"""Attributes of operators, such as `num_filter`, whose values on workers differ from the graph."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Rows = npt.NDArray[np.int32]
 def worker_attributes(
     choices: Choices, phases: Sequence[Phase], workers_by_operator: Mapping[int, Sequence[int]] | None = None
 ) -> tuple[list[dict[str, str]], Rows]:
-    """Return a table of attributes that differ from the graph's, and the table's row for each operator and worker.
+    """Return a table of attributes that differ from the graph, and each worker's row for each operator.
 
-    Row 0 has no attributes. If `workers_by_operator` is passed, the row is -1 for workers that it does not list.
+    Row 0 has no attributes. Workers that `workers_by_operator` does not list have row -1.
     """
     problem = choices.problem
     workers = prod(problem.factors)

@@ -32,7 +32,7 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
     main rules:
 
     - A node comes after the nodes that it reads. Only fetches read from other workers.
-    - A piece is inside the array that is read, and inside the new array, at the same position of the tensor.
+    - A piece is inside the array that is read, and inside the new array. It has the same position in the tensor.
     - The pieces of an array neither overlap nor leave gaps.
     """
     try:
@@ -169,7 +169,6 @@ def _find_pieces_without_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_overlaps(tables: ProgramTables, graph: Graph) -> Column:
-    """Return the fetches with overlapping pieces. Of fetches with equal pieces, one is examined."""
     end = tables.piece_begin + tables.piece_extent
     nodes_by_pieces: dict[tuple[bytes, bytes], list[int]] = {}
     for node in np.unique(tables.piece_node).tolist():

@@ -67,8 +67,7 @@ class Round:
     """A set of boxes of equal shape that are sent at the same time. Each worker sends and receives at most one box.
 
     If `is_local` is True, the boxes stay on their workers. `moves` maps each reader (the worker that receives a box) to
-    three values: the worker that sends the box, the position of the box in the sender's array, and its position in the
-    reader's array.
+    the sender, and to the box's positions in both arrays.
     """
 
     input: int
@@ -87,8 +86,8 @@ class Round:
 class Exchange:
     """Boxes that workers send each other and write into an array, one round after another.
 
-    The array first contains `fill` everywhere, or the result of the previous exchange if `continues` is True. A box
-    replaces elements of the array, or is combined with them by `reducer`, such as "Sum".
+    The array first contains `fill` everywhere or, with `continues`, the result of the previous exchange. A box replaces
+    elements of the array, or `reducer`, such as "Sum", combines both.
     """
 
     rounds: tuple[Round, ...]
@@ -180,7 +179,7 @@ def _find_value_layout(program: Lockstep, value: ProgramValue) -> Layout | None:
 
 
 def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> Layout | None:
-    """Return the layout (the split of a tensor of this shape) that gives worker w the shard `boxes[w]`.
+    """Return the layout (the split of the tensor) in which worker w stores `boxes[w]`.
 
     Return None if `boxes` are not shards of equal size.
     """
@@ -244,7 +243,7 @@ def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...]
 
 
 def find_scatters(source_layout: Sequence[int], output_layout: Layout) -> list[tuple[int, int]]:
-    """Return the axes along which workers reduce-scatter partial results, each with the dimension that is scattered."""
+    """Return the reduce-scatters between two layouts, each as an axis and a dimension."""
     layout, scatters = list(source_layout), []
     for axis, dimension in enumerate(output_layout):
         if layout[axis] == PARTIAL and dimension != REPLICATED and _splits_in_order(layout, output_layout, axis):
@@ -263,7 +262,7 @@ def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) ->
 def find_chain(
     source_layout: Layout, output_layout: Layout, factors: Sequence[int]
 ) -> list[Slice | AllGather | AllToAll] | None:
-    """Return collectives that change a tensor's layout (how it is split), or None if no such chain exists.
+    """Return collectives that change a tensor's layout (how it is split), or None if there are none.
 
     Each collective is along one axis. Slices come first and gathers last, so that little is transferred.
     """
@@ -289,7 +288,7 @@ def find_chain(
 
 
 def count_received(chain: Sequence[Slice | AllGather | AllToAll], elements: int, factors: Sequence[int]) -> float:
-    """Return the number of elements that each worker receives, if its array has `elements` elements at the beginning."""
+    """Return the number of elements that each worker receives. Its array begins with `elements` elements."""
     received = 0.0
     for collective in chain:
         factor = factors[collective.axis]

@@ -28,8 +28,7 @@ class PlannedProgram(Program):
     choices
         How the plan splits each operator and tensor of the program's graph.
     kernel_bytes
-        The bytes that the kernel of each operator reads and writes, as `Backend.find_kernel_bytes` returns them.
-        Simulations use these numbers.
+        The result of `Backend.find_kernel_bytes`, for simulations.
     """
 
     choices: Choices = field(kw_only=True)
@@ -54,20 +53,19 @@ def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgra
 
 @dataclass(frozen=True)
 class Outlines:
-    """Short forms of the program that each worker runs in a training step. Workers with equal outlines share one.
+    """Short forms of the programs that the workers run in a training step. Equal workers share an outline.
 
-    An outline lists a worker's nodes, without the regions that they read from other workers. It also records when other
-    workers read each output (`csrc/core/program/outline.h`). Outlines take much less time and memory than the program
-    of many workers.
+    An outline lists a worker's nodes, and when other workers read each output (`csrc/core/program/outline.h`). It lacks
+    the regions of the reads. For many workers, outlines take much less time and memory than the program.
 
     Attributes
     ----------
     kinds
-        All distinct nodes, encoded as a program.
+        One copy of each different node, encoded as a program.
     codes
-        All distinct outlines.
+        The different outlines.
     workers
-        For each worker, the number of its outline.
+        The number of each worker's outline.
     """
 
     kinds: npt.NDArray[np.int64]
@@ -76,7 +74,7 @@ class Outlines:
 
     @property
     def workers_by_operator(self) -> Mapping[int, Sequence[int]]:
-        """For each operator, the workers whose nodes for it are in `kinds`. All other workers run equal nodes."""
+        """The workers whose nodes are in `kinds`, by operator. All other workers run equal nodes."""
         tables = read_tables(self.kinds)
         is_copy = tables.node_kind == NodeKind.OPERATOR
         found: dict[int, list[int]] = {}
@@ -113,7 +111,7 @@ def _find_reducers(problem: Problem) -> dict[int, str]:
 def list_outputs(choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:
     """Return the results of a program, and how each is split.
 
-    The model's outputs come first. In training, gradients and next values follow, split like their variables.
+    The model's outputs come first. In training, gradients and the variables' new values follow.
     """
     graph = choices.problem.graph
     outputs = [OutputShards(t, tuple(choices.layout(t))) for t in graph.outputs]

@@ -34,7 +34,7 @@ class ProgramValue:
 
     @property
     def shape(self) -> Shape:
-        """The shape of each worker's array. It is equal on all workers, and may be larger than a worker's box."""
+        """The shape of each worker's array, which may be larger than the worker's box."""
         return tuple(max(end - begin for begin, end in bounds) for bounds in zip(*self.boxes, strict=True))
 
     @cached_property
@@ -52,7 +52,7 @@ class Compute(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A region that a transfer reads on worker `owner`, from the transfer's input number `input`.
+    """A region that a transfer reads on worker `owner`, from its input number `input`.
 
     The region begins at `begin`. `PieceSource` explains `along`.
     """
@@ -64,7 +64,7 @@ class Read(NamedTuple):
 
 
 class TransferPiece(NamedTuple):
-    """A region of the array that worker `reader` assembles: the elementwise sum of the regions in `reads`."""
+    """A region that worker `reader` receives. Its elements are the sums of the elements in all `reads`."""
 
     reader: int
     begin: Shape
@@ -79,7 +79,7 @@ class TransferPiece(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """The regions that workers read from each other in a transfer. Alike transfers, as of repeated layers, share a pattern.
+    """The regions that workers read from each other in a transfer. Transfers of repeated layers share a pattern.
 
     The workers first read `pieces`, and set all other elements to `fill`. If several workers need the same sum, each of
     them computes a part of it. The workers then read these parts from each other: the `copies`.
@@ -120,10 +120,9 @@ class Lockstep:
     values
         The values of the program. All other attributes refer to a value by its position in this tuple.
     shards
-        For each tensor, by number, the value with the tensor's shards.
+        Tensor -> the value with its shards.
     computes
-        For each operator, by number, the instruction that computes it. An operator that only moves elements may have
-        none, because a transfer computes its output.
+        Operator -> the instruction that computes it. If a transfer computes the operator's output, there is none.
     transfers
         Value -> the transfer that computes it. All other values are arguments or outputs of operators.
     results
@@ -152,13 +151,13 @@ class Lockstep:
         )
 
     def find_kind(self, transfer: Transfer) -> Hashable:
-        """Return a key that is equal for transfers that the same collectives carry out."""
+        """Return a key. Transfers with equal keys use the same collectives."""
         output, inputs = self.values[transfer.output], [self.values[number] for number in transfer.inputs]
         sources = tuple((value.tensor == output.tensor, value.boxes) for value in inputs)
         return transfer.pattern, self.graph.tensors[output.tensor].shape, output.boxes, sources
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the values from which transfers compute `value`, in one step or several."""
+        """Yield the values from which one or more transfers compute `value`."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value

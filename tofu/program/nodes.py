@@ -22,9 +22,8 @@ class Entry(NamedTuple):
 class PieceSource(NamedTuple):
     """A region of an input. A fetch (a node that reads from other workers) copies it to a `Piece` of its output.
 
-    The region begins at `begin` in input number `input`. `along` maps each dimension of the input to a dimension of the
-    piece. It is -1 if the piece lacks this dimension, along which the region then has length 1. Dimensions of the piece
-    that `along` does not name have length 1.
+    The region begins at `begin` in input number `input`. `along` has the dimension of the piece that matches each
+    dimension of the input. Dimensions without a match (-1) have length 1.
     """
 
     input: int
@@ -37,7 +36,7 @@ class PieceSource(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """The region [begin, begin + extent) of a fetch's output: the elementwise sum of the regions in `sources`."""
+    """The region [begin, begin + extent) of a fetch's output: the sum of the regions in `sources`."""
 
     begin: Shape
     extent: Shape
@@ -51,13 +50,13 @@ class Node:
     Attributes
     ----------
     id
-        The number of the operator in the graph. For a variable or a fetch, the number of the tensor.
+        The number of the operator in the graph, or of the tensor for a variable or a fetch.
     phase
         The phase in which the node runs. Variables have the first phase.
     shapes, begins
         The shape of each output, and the position of its first element in the whole tensor.
     pieces, fill
-        For a fetch, disjoint regions of the output, and the number that fills all other elements.
+        The regions that a fetch assembles, and the number that fills all other elements.
     """
 
     kind: NodeKind
@@ -72,7 +71,7 @@ class Node:
 
 
 def pick_entries(tables: ProgramTables, rows: Column) -> tuple[Entry, ...]:
-    """Return the outputs of nodes in the rows `rows` of the table of entries (`ProgramTables`)."""
+    """Return rows of the table of entries (`ProgramTables`) as `Entry` values."""
     return tuple(map(Entry, tables.entry_node[rows].tolist(), tables.entry_output[rows].tolist()))
 
 

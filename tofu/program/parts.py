@@ -13,23 +13,23 @@ from tofu.search.geometry import find_shards
 
 
 def find_parts(choices: Choices, operator: int) -> _core.Int64Array:
-    """Return each worker's part of an operator, as an array [workers, axes, (begin, end)]."""
+    """Return the ranges of the axes that each worker computes, as an array [workers, axes, (begin, end)]."""
     problem, axes = choices.problem, choices.operators[operator].tolist()
     return _core.worker_boxes(problem.native, list(problem.factors), "operator", operator, axes)
 
 
 def list_parts(choices: Choices, operator: int) -> tuple[Box, ...]:
-    """Return each worker's part of an operator: a range (begin, end) of each axis."""
+    """List the ranges (begin, end) of the axes that each worker computes."""
     return _list_boxes(find_parts(choices, operator))
 
 
 def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
-    """Return each worker's shard of a tensor: the part that the worker stores."""
+    """List the regions of a tensor that the workers store (shards)."""
     return _list_boxes(find_shards(choices.problem, tensor, choices.layout(tensor)))
 
 
 def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
-    """Count, for each axis with overlapping parts, the positions of each part that are not also in the next part."""
+    """Count the positions of each part that the next part does not repeat, for axes with overlapping parts."""
     problem = choices.problem
     axes, extents = choices.operators[operator].tolist(), problem.accesses[operator].extents
     if _is_even(extents, axes, problem.factors):

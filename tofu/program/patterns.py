@@ -23,12 +23,11 @@ class PieceColumns(NamedTuple):
     Attributes
     ----------
     reader, rank, begin, extent
-        For each piece, the worker that reads it, and its box in the reader's array.
+        The worker that reads each piece, and the piece's box in the worker's array.
     source_count
-        For each piece, its number of sources. The sources of a piece follow each other.
+        The number of sources of each piece.
     source_input, source_owner, source_rank, source_begin, source_along
-        For each source, the transfer's input to which it belongs, the worker that stores it, and the region of the
-        worker's array (`PieceSource`).
+        The input of the transfer, the worker, and the region of the worker's array (`PieceSource`), for each source.
     """
 
     reader: Column
@@ -47,8 +46,8 @@ class PieceColumns(NamedTuple):
 class _Rows:
     """Rows of the table of pieces that form a transfer, each with its reader.
 
-    Row `~entry` stands for a piece that reads the whole entry. `begin_offsets` is added to the pieces' positions, and
-    `source_offsets` to the positions of the regions that they read.
+    Row `~entry` stands for a piece that reads the whole entry. The offsets are added to the positions of the pieces,
+    and to the positions of the regions that they read.
     """
 
     rank: int
@@ -92,14 +91,14 @@ class PatternReader:
     ) -> tuple[PieceColumns, PieceColumns, Column]:
         """Return the pieces and the copies (`Pattern`) by which workers assemble the entries of a value.
 
-        The third result has the entry that each source of the pieces belongs to. The caller sets `source_input`.
+        The third result has the entry of each source. The caller sets `source_input`.
 
         Parameters
         ----------
         tensor, entries, boxes
             The value: its tensor, and the entry and the region of each worker.
         is_new_fetch
-            Predicate for entries. The pieces of a new fetch become pieces of the transfer. Other entries are read whole.
+            True for outputs of new fetches, whose pieces become pieces of the transfer. Other entries are read whole.
         """
         rank = self._tables.entry_shape.shape[1]
         pieces, copies, assembled = _Rows(rank), _Rows(rank), set[int]()
@@ -132,7 +131,6 @@ class PatternReader:
         return piece_columns, copy_columns, source_entries
 
     def _find_offset(self, entry: int, box: Box) -> Column:
-        """Return the position of an entry in an array that contains the region `box`."""
         offset: Column = self._tables.entry_begin[entry].copy()
         offset[: len(box)] -= np.array([begin for begin, _ in box], np.int64)
         return offset
@@ -144,7 +142,6 @@ class PatternReader:
     def _find_partial_sums(
         self, tensor: int, entries: Column, fetches: Column, is_new_fetch: Predicate
     ) -> dict[int, int]:
-        """Return, for each piece that copies a partial sum of the value, the entry with this sum."""
         tables = self._tables
         nodes = tables.entry_node[fetches]
         rows = expand(tables.first_piece[nodes], tables.first_piece[nodes + 1])

@@ -44,7 +44,7 @@ class Program:
     phases
         The phases whose operators run.
     reducers
-        For a tensor whose partial results are not added, the function that combines them: "Max", "Min" or "Prod".
+        Tensor -> function that combines its partial results, "Max", "Min" or "Prod". Others are added.
     """
 
     code: npt.NDArray[np.int64]
@@ -67,18 +67,18 @@ class Program:
 
     @cached_property
     def output_entries(self) -> tuple[Entry, ...]:
-        """The arrays of all results on all workers, followed by other arrays that no node reads."""
+        """The arrays of all results on all workers, then other arrays that no node reads."""
         return pick_entries(self.tables, self.tables.output_entry)
 
     @cached_property
     def results(self) -> tuple[tuple[Entry, ...], ...]:
-        """For each tensor in `outputs`, the shard on each worker."""
+        """The shards of each tensor in `outputs`, by worker."""
         ends = range(self.workers, (len(self.outputs) + 1) * self.workers, self.workers)
         return tuple(self.output_entries[end - self.workers : end] for end in ends)
 
     @cached_property
     def transit(self) -> frozenset[Entry]:
-        """All outputs of nodes except shards: regions read from other workers, padded copies and partial results."""
+        """All outputs of nodes that are not shards, such as partial results and regions read from other workers."""
         return frozenset(pick_entries(self.tables, self.tables.transit_entry))
 
     @cached_property

@@ -29,7 +29,7 @@ class ProgramTables:
     """Tables of nodes, of the arrays that nodes write (*entries*), and of the pieces and sources of fetches.
 
     `csrc/core/program/program_tables.h` explains the columns. Rows refer to each other by number. Shapes, begins and
-    extents have as many columns as the highest rank. Entries of lower rank have length 1 in the last columns.
+    extents have a column for each dimension. Missing dimensions have length 1.
     """
 
     workers: int
@@ -59,55 +59,55 @@ class ProgramTables:
 
     @cached_property
     def entry_output(self) -> Column:
-        """For each entry, its position among the outputs of its node."""
+        """The position of each entry among the outputs of its node."""
         return np.arange(len(self.entry_node)) - np.searchsorted(self.entry_node, self.entry_node)
 
     @cached_property
     def entry_worker(self) -> Column:
-        """For each entry, the worker that stores it."""
+        """The worker that stores each entry."""
         worker: Column = self.node_worker[self.entry_node]
         return worker
 
     @cached_property
     def first_entry(self) -> Column:
-        """For each node, its first row among the entries. The last element is the number of entries."""
+        """The first entry of each node, then the number of entries."""
         return _find_first_rows(self.entry_node, len(self.node_kind))
 
     @cached_property
     def first_read(self) -> Column:
-        """For each node, its first row among the reads. The last element is the number of reads."""
+        """The first read of each node, then the number of reads."""
         return _find_first_rows(self.read_node, len(self.node_kind))
 
     @cached_property
     def first_piece(self) -> Column:
-        """For each node, its first row among the pieces. The last element is the number of pieces."""
+        """The first piece of each node, then the number of pieces."""
         return _find_first_rows(self.piece_node, len(self.node_kind))
 
     @cached_property
     def first_source(self) -> Column:
-        """For each piece, its first row among the sources. The last element is the number of sources."""
+        """The first source of each piece, then the number of sources."""
         return _find_first_rows(self.source_piece, len(self.piece_node))
 
     @cached_property
     def fetched_elements(self) -> Column:
-        """For each node, the number of elements in its pieces."""
+        """The number of elements in each node's pieces."""
         elements = np.concatenate(([0], np.cumsum(self.piece_extent.prod(axis=1))))
         return np.asarray(elements[self.first_piece[1:]] - elements[self.first_piece[:-1]])
 
     @cached_property
     def source_node(self) -> Column:
-        """For each *source* (a region that a fetch reads), the number of the fetch's node."""
+        """The node of the fetch that reads each *source* (region)."""
         node: Column = self.piece_node[self.source_piece]
         return node
 
     @cached_property
     def source_entry(self) -> Column:
-        """For each source, the number of the entry that contains it."""
+        """The entry that contains each source."""
         entry: Column = self.read_entry[self.source_read]
         return entry
 
     def mark_entries(self, entries: Column) -> npt.NDArray[np.bool_]:
-        """Return, for each entry, True if it is one of these."""
+        """Return an array with True for the rows `entries`."""
         marks = np.zeros(len(self.entry_node), bool)
         marks[entries] = True
         return marks
@@ -131,7 +131,7 @@ class ProgramTables:
 
 
 def expand(begins: Column, ends: Column) -> Column:
-    """Return the numbers of all ranges from `begins[n]` to `ends[n]`, one range after the other."""
+    """Concatenate the ranges from `begins[n]` to `ends[n]`."""
     counts = ends - begins
     offsets = begins - (np.cumsum(counts) - counts)
     return np.asarray(np.repeat(offsets, counts) + np.arange(counts.sum()))

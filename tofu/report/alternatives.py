@@ -25,14 +25,15 @@ class Alternative:
     Attributes
     ----------
     axis, meaning
-        The axis, and what it splits: for example "dimension 1" of the operator's result, or "summed over".
+        The axis, and what it splits: a dimension of the operator's result ("dimension 1"), or "summed over".
     communication_bytes
         Bytes that the plan transfers in a training step; None if no such plan exists.
     change
         The additional cost, relative to the present plan: 0.05 is 5 % more. The cost is bytes, or seconds if the
-        interconnect has several levels. The change may be negative if the present plan follows hints or a memory limit.
+        interconnect has several levels. Negative if the present plan is more expensive, because of hints or a memory
+        limit.
     remark
-        A sentence about how close to optimal the plan is, or about why no such plan exists.
+        A sentence: how close to optimal the plan is, or why no such plan exists.
     """
 
     axis: str
@@ -108,7 +109,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
-    """Choose at most `most` layers that transfer the most bytes, but only one of several with equal shapes and splits.
+    """Choose the layers that transfer the most bytes, at most `most`. Of equal layers, choose one.
 
     The result is in the order of the model.
     """

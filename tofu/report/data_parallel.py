@@ -24,7 +24,7 @@ def plan_data_parallel(problem: Problem) -> Choices:
 
 
 def describe_data_parallel(partition: Partition) -> str:
-    """Return a sentence if data parallelism would transfer noticeably less than the plan, else ""."""
+    """Return a sentence of advice. Return "" if data parallelism would not transfer noticeably less than the plan."""
     plan = partition.plan
     try:
         moved_bytes = evaluate(plan_data_parallel(partition.searched.problem)).total_bytes

@@ -18,8 +18,7 @@ from tofu.search.cost import evaluate
 class LayerTransfer(NamedTuple):
     """The bytes of one tensor that workers read from each other in one phase of a training step.
 
-    If `is_result` is True, the tensor is a result of the layer, and workers gather or reduce it. Otherwise the layer
-    reads the tensor.
+    The layer reads the tensor. If `is_result` is True, the tensor is a result of the layer instead.
     """
 
     phase: Phase
@@ -43,18 +42,17 @@ class LayerRow:
     Attributes
     ----------
     name
-        The name of an operator, or a part of the model and a line of the program: `block_0 train.py:60`.
+        The name of an operator, or a part of the model with its source line: `block_0 train.py:60`.
     operator, gradient
-        The forward and the backward operator with the most computation, which represent the layer. In a layer without
-        backward operators, both are the same.
+        The forward and the backward operator with the most computation. Without backward operators, both are the same.
     line
         The line of the program, or "".
     result
         How the first output of `operator` is split.
     forward, backward
-        For each round, the axis along which `operator` and `gradient` are split.
+        The axes along which the rounds split `operator` and `gradient`.
     parameters
-        The parameters that this layer is the first to read.
+        The parameters that no earlier layer reads.
     transfers
         Bytes that the layer's operators, and the updates of its parameters, read from other workers.
     """
@@ -128,7 +126,7 @@ def list_layers(partition: Partition) -> list[LayerRow]:
 
 
 def find_operator(partition: Partition, name: str) -> str:
-    """Return `name` if an operator has this name, or else the operator that represents the layer `name`."""
+    """Return the operator `name`, or the operator that represents the layer `name`."""
     if name in partition.graph.operator_index:
         return name
     return next(layer.operator for layer in list_layers(partition) if layer.name == name)
@@ -196,7 +194,7 @@ def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
 
 
 def explain_axis(access: OperatorAccess, axis: int) -> str:
-    """Explain what an axis splits: "summed over", or a dimension of the operator's first result, as "dimension 1"."""
+    """Explain what an axis splits: "summed over", or a dimension of the first result ("dimension 1")."""
     rows = access.outputs[0].rows
     dimensions = [d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)]
     return f"dimension {dimensions[0]}" if dimensions else "summed over"

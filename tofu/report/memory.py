@@ -49,7 +49,7 @@ class MemoryComparison(ABC):
     heading
         The title of the first column.
     legend
-        Title of a row -> explanation, which is printed if the table has the row. The title "" is for the whole table.
+        Title of a row -> explanation. The title "" is for the whole table.
     """
 
     heading: ClassVar[str]
@@ -63,19 +63,19 @@ class MemoryComparison(ABC):
     @property
     @abstractmethod
     def columns(self) -> Sequence[tuple[str, Device]]:
-        """For each column, the title and the device. The first column is the device that runs the whole step alone."""
+        """The title and the device of each column. The first device runs the whole step alone."""
 
     @property
     @abstractmethod
     def largest(self) -> Device:
-        """The worker that needs most memory or, if there are no workers, the one device."""
+        """The worker that needs most memory. Without workers, the one device."""
 
     def fits(self, device_bytes: float | str) -> bool:
         """Return True if every worker fits into `device_bytes`, a number or a size like "12GB"."""
         return self.largest.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def describe_fit(self, device_bytes: int) -> str:
-        """Return sentences that state if one device alone, and the worker that needs most, fit into `device_bytes`."""
+        """Return sentences about whether `device_bytes` suffice for one device alone and for every worker."""
         devices = {device.name: device for device in (self.columns[0][1], self.largest)}
         return "\n".join(
             f"{name} needs {format_bytes(device.needed_bytes)}: it "

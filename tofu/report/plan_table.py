@@ -31,7 +31,7 @@ CAPTION = "Each plan splits all other layers as is best for this split. These pl
 
 
 def choose_rows(layers: list[LayerRow], most: int | None) -> tuple[list[LayerRow], list[LayerRow]]:
-    """Choose at most `most` layers for a table. Return the layers at the table's top and at its end.
+    """Choose at most `most` layers for a table: the first rows and the last rows.
 
     Layers without transfers and parameters are dropped first, then layers in the middle.
     """

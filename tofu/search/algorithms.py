@@ -38,11 +38,9 @@ class Algorithm:
     run
         Function that finds a plan. Hints (splits that the user fixes) override the algorithm's own decisions.
     guarantee
-        A statement about every plan of the algorithm, such as a rule that each plan follows. It is printed with the
-        search's proofs.
+        A statement about every plan of the algorithm, which is printed with the search's proofs.
     is_search
-        True if the algorithm tries several orders of the prime factors of the number of workers, and can respect a
-        memory limit. False for baselines.
+        True if the algorithm tries several orders of the rounds, and can respect a memory limit. False for baselines.
     splits_once
         True if the algorithm splits each operator and each tensor only once, over all workers.
     """
@@ -58,10 +56,8 @@ class Algorithm:
     ) -> Solution:
         """Find a plan for a problem.
 
-        If the cheapest plan has a round in which all operators are replicated, a second search looks for a plan without
-        replicated operators. This search proves no lower bound. If a round can split nothing, raise InfeasibleError, or
-        let workers repeat computations if `replicates` is True. Also raises InfeasibleError if the algorithm does not
-        apply to the model, and PlanError if hints are impossible.
+        If a round can split no operator, raise InfeasibleError, or, with `replicates`, let workers repeat computations.
+        Also raises InfeasibleError if the algorithm does not apply to the model, and PlanError if hints are impossible.
         """
         solution = self.run(problem, hints or {}, effort).apply_to(problem)
         unsplit_round = explain_unsplit_round(solution.choices)
@@ -75,8 +71,7 @@ class Algorithm:
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
         """Return the orders of the prime factors of `workers` to try. The paper's order is the first.
 
-        A search tries up to `MOST_ORDERS` orders, because a split over 2 and then 3 workers may transfer less than a
-        split over 3 and then 2.
+        A search tries up to `MOST_ORDERS` orders. For example, 2 and then 3 may be better than 3 and then 2.
         """
         if self.splits_once:
             return ((workers,),)
@@ -84,9 +79,9 @@ class Algorithm:
         return list_orders(factors) if self.is_search else (factors,)
 
     def describe_optimality(self, cost: int, proofs: Sequence[Proof], orders: str = "") -> str:
-        """Return a sentence for the user about how close to optimal a plan with this cost is.
+        """Return a sentence: how close to optimal a plan with this cost is.
 
-        `proofs` are lower bounds of the search. If only some orders of the rounds were searched, `orders` states which.
+        `proofs` are lower bounds of the search. `orders` describes the orders of the rounds if not all were searched.
         """
         if cost == 0:
             return describe_gap(cost, 0)
@@ -146,14 +141,14 @@ def find_algorithm(name: Any) -> Algorithm:
 def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
     """Return the strongest proof for a plan with this cost, or None.
 
-    Lower bounds above the cost are ignored, because they were proved for sets of plans that lack this plan.
+    Lower bounds above the cost are ignored, because they hold for other plans.
     """
     usable = [proof for proof in proofs if proof is proofs[0] or (proof.lower_bound or 0) <= cost]
     return max(usable, key=lambda proof: proof.lower_bound or 0, default=None)
 
 
 def describe_gap(cost: int, bound: int, among: str = "") -> str:
-    """Return words that compare `cost` with a lower bound, such as "optimal", or "" if nothing is known.
+    """Compare `cost` with a lower bound in words, such as "optimal". Return "" if nothing is known.
 
     `among` names the plans for which the bound is valid.
     """

@@ -30,7 +30,7 @@ Hints = Mapping[str, Any]
 
 
 def plan_allrow(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Split every tensor along the first dimension that is long enough, unless a hint fixes the tensor."""
+    """Split every tensor along the first dimension that is long enough. Hints are kept."""
     given = resolve_hints(problem, hints)
     first = {t: _first_dimension(problem, t) for t in range(len(problem.graph.tensors)) if _is_free(problem, t)}
     return solve_recursively(_for_bytes(problem), FixedChoices(given.operators, first | given.tensors), effort)
@@ -46,12 +46,12 @@ def _is_free(problem: Problem, tensor: int) -> bool:
 
 
 def plan_spartan(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Choose the cheapest split for one tensor after another, the largest first, unless a hint fixes the split."""
+    """Choose the cheapest split for one tensor after another, the largest first. Hints are kept."""
     return solve_greedily(problem, resolve_hints(problem, hints))
 
 
 def plan_equalchop(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Search like the paper, but in a single round that splits over all workers."""
+    """Search like the paper, but in a single round for all workers."""
     return solve_recursively(_for_bytes(problem), resolve_hints(problem, hints), effort)
 
 

@@ -51,8 +51,8 @@ class Choices:
         the dimension along which it splits tensor t. -1 means replicated. The last rows of `operators` are the updates
         of weights.
     kept
-        Tensors that a worker reads from other workers only once: it keeps the elements until their last use. Elements
-        of other tensors are kept only for a group of operators, such as equal time steps.
+        Tensors that a worker reads from others only once, and keeps until their last use. Other tensors are kept only
+        for a group of operators, such as equal time steps.
     reread
         Tensors whose elements are read from other workers again for each operator.
     """
@@ -101,7 +101,7 @@ def make_choices(
 class NamedChoices:
     """The decisions of a plan, by the names of operators and tensors.
 
-    If smaller operators replace an operator of the model, they share one decision under that operator's name.
+    Smaller operators that replace an operator of the model have one decision, under its name.
     """
 
     tensors: Mapping[str, DimensionChoice]

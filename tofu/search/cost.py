@@ -37,8 +37,7 @@ def price(choices: Choices) -> int:
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Count the bytes and the reads that cross the interconnect's level of each round.
 
-    The bytes add up to the total of `evaluate`. If several rounds have the same level, all reads across the level count
-    for the first of these rounds.
+    The bytes add up to the total of `evaluate`. If rounds share a level, its reads count for the first of them.
     """
     problem = choices.problem
     counts, waits = _core.count_levels(
@@ -50,8 +49,8 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def list_worth_keeping(choices: Choices) -> list[int]:
     """Return the tensors that a worker should keep for later operators, after reading elements from other workers.
 
-    Tensors that save the most bytes per byte of memory come first. The list is empty if workers always keep such
-    elements (`TransferRules.shares_regions`).
+    Tensors that save the most bytes per byte of memory come first. The list is empty if workers always keep them
+    (`TransferRules.shares_regions`).
     """
     problem = choices.problem
     if problem.rules.shares_regions:
@@ -69,8 +68,8 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 def list_worth_rereading(choices: Choices) -> list[int]:
     """Return the tensors whose elements workers may read again for each operator, to save memory.
 
-    The first tensors cost the fewest additional bytes, relative to the bytes that are read already. The list is empty
-    if `TransferRules.shares_regions` is true.
+    Tensors for which this costs the smallest share of bytes come first. The list is empty if
+    `TransferRules.shares_regions` is True.
     """
     problem = choices.problem
     if problem.rules.shares_regions:

@@ -18,22 +18,21 @@ class Dataflow:
     Attributes
     ----------
     producers
-        For each tensor, the operator that computes it, and the position among the operator's outputs. (-1, 0) for an
-        argument.
+        The operator that computes each tensor, and the position among its outputs. (-1, 0) for an argument.
     readers
-        For each tensor, the operators that read it, and the position among each operator's inputs, in the graph's
-        order.
+        The operators that read each tensor, and the positions among their inputs.
     kinds
-        For each operator, a number that is the same for equal operation, attributes, shapes, types and phase.
+        A number for each operator. Operators with equal operation, attributes, shapes, types and phase have the same
+        number.
     signatures
-        For each operator, a number that is the same for equal kinds that read the same parameters.
+        A number for each operator. Operators of the same kind that read the same parameters have the same number.
     futures
-        For each operator, a hash of the operators that read its results, directly or over up to three edges.
+        A hash of the operators that read each operator's results, over up to three edges.
     forward
-        For each operator of the forward pass, the operators of the forward pass that compute its inputs. If no backward
-        operator names its forward operator, all operators belong to the forward pass.
+        Operator of the forward pass -> operators that compute its inputs. If no backward operator names its forward
+        operator, all operators belong to the forward pass.
     followers
-        For each operator in `forward`, the operators in `forward` that read its results.
+        Operator in `forward` -> operators in `forward` that read its results.
     shared
         Parameters and auxiliary states. Operators that read different parameters or states are not equal.
     """
@@ -53,10 +52,9 @@ class Dataflow:
         return tensor in self.shared
 
     def for_layers(self) -> Dataflow:
-        """Return the same edges with larger classes: corresponding operators of equal layers are in one class.
+        """Return the same edges with larger classes, in which operators of equal layers correspond.
 
-        These classes ignore parameters, and tensors that depend on parameters alone. Examples are a layer's slice of a
-        stack, and a weight in half precision.
+        These classes ignore parameters, and tensors that are computed from parameters alone.
         """
         shared = set(self.shared)
         for operator in self.graph.operators:
@@ -65,12 +63,12 @@ class Dataflow:
         return replace(self, signatures=self.kinds, shared=frozenset(shared))
 
     def is_forward(self, operator: int) -> bool:
-        """Return True if an operator is in `forward`, and may therefore be in a recurrence."""
+        """Return True if an operator is in `forward`."""
         return operator in self.forward
 
 
 def trace_dataflow(graph: Graph, kinds: Sequence[object] | None = None) -> Dataflow:
-    """Return the edges of `graph`, in linear time. If `kinds` are passed, operators with equal kinds are equal."""
+    """Return the edges of `graph`. If `kinds` are passed, operators with equal kinds are equal."""
     producers = [(-1, 0)] * len(graph.tensors)
     readers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
     for position, operator in enumerate(graph.operators):

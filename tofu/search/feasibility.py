@@ -1,4 +1,4 @@
-"""Checks that a plan gives work to all workers, and that no two workers draw random numbers for the same element."""
+"""Checks of plans: all workers must have work, and no two workers may draw random numbers for the same element."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def explain_unsplit_round(choices: Choices) -> str:
 def check_random_operators(choices: Choices, draws: Callable[[Operator], bool]) -> None:
     """Raise InfeasibleError if two workers compute the same part of an operator that draws random numbers.
 
-    `draws` returns True for such an operator. For example, Dropout draws none in inference.
+    `draws` returns True for operators that draw random numbers.
     """
     problem = choices.problem
     for operator, access, taken in zip(problem.graph.operators, problem.accesses, choices.operators, strict=False):

@@ -1,8 +1,7 @@
 """Two plans that people make by hand, for any graph: data parallelism, and Megatron-LM's plan for Transformers.
 
-Each plan splits a few tensors and follows these splits through the operators (`tofu.search.propagation`). Everything
-else is replicated, except head gradients and the loss after a product that is split by classes. These two are split in
-the cheapest way.
+Each plan splits a few tensors and follows these splits through the operators (`tofu.search.propagation`). Nearly
+everything else is replicated.
 """
 
 from __future__ import annotations
@@ -28,9 +27,8 @@ Readers = Mapping[int, Sequence[int]]
 def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split the batch over all workers, replicate the parameters, and sum the parameters' gradients on all workers.
 
-    The batch is dimension 0 of every input. If each iteration of a loop takes one slice, such as a time step or a
-    micro-batch, the batch is dimension 1. `hints` may name another dimension. Raises InfeasibleError if no input is
-    long enough.
+    The batch is dimension 0 of every input, or dimension 1 if a loop takes one slice in each iteration, such as a time
+    step. `hints` may name another dimension. Raises InfeasibleError if no input is long enough.
     """
     workers = prod(problem.factors)
     inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}
@@ -71,7 +69,7 @@ def _find_batch_dimension(problem: Problem, tensor: int) -> int:
 def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split matrix products in pairs, as Megatron-LM does for Transformers.
 
-    The first weight of a pair is split by columns and the second by rows, so nothing is transferred between the two
+    The first weight of a pair is split by columns and the second by rows. So nothing is transferred between the
     products. A Transformer has two kinds of pairs:
     - the products for query, key and value, then the output product of the attention, split by heads, and
     - the two products of each feed-forward block.
@@ -95,8 +93,8 @@ def _complete(
 ) -> Solution:
     """Complete a plan: keep the splits in `propagated`, and replicate most other operators and tensors.
 
-    A search splits `operators`, `tensors`, head gradients (with which the backward pass begins), operators that draw
-    random numbers, and lengths that the engine cannot divide into equal parts.
+    A search splits `operators`, `tensors`, head gradients, operators that draw random numbers, and lengths without
+    equal parts.
     """
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]

@@ -1,8 +1,8 @@
 """Weights by which a search under a memory limit counts the bytes of each tensor.
 
-A worker needs most memory when the backward pass begins. All tensors that exist at this time have weight 1: variables,
-results, and activations that the backward pass reads. The weight of other tensors is the share of the step in which
-they exist.
+A worker needs most memory when the backward pass begins. Tensors that exist at this time have weight 1: variables,
+results, and activations for the backward pass. The weight of other tensors is the share of the step in which they
+exist.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from tofu.graph import Graph, Phase, TensorKind
 def weigh_tensors(graph: Graph) -> list[float]:
     """Return the weight of each tensor's bytes, from 0 to 1.
 
-    The cost counts a tensor in a loop once for each iteration, but memory holds the tensor only once. So its weight is
-    divided by the number of iterations.
+    The cost counts each iteration of a loop. So the weight of a tensor in a loop is divided by the iterations.
     """
     count = len(graph.operators)
     turn = next((o for o, operator in enumerate(graph.operators) if operator.phase is not Phase.FORWARD), count)

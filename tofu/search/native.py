@@ -36,24 +36,21 @@ class TransferRules:
     splits_equally
         True if all parts of a dimension or axis must be equally long.
     overlaps
-        True if a length without equal parts, such as 10 for 3 workers, may be split into parts that overlap
-        (tofu/analysis/uneven.py). Otherwise such a dimension is replicated.
+        True if a length without equal parts, such as 10 for 3 workers, is split into parts that overlap
+        (tofu/analysis/uneven.py). False if it is replicated.
     overlaps_given
-        The arguments of the step whose parts may overlap: "none", "needed" (arguments without equal parts that are too
-        large to be replicated), or "free" (all).
+        The arguments of the step whose parts may overlap: "none", "needed" (large arguments without equal parts), or
+        "free" (all).
     shares_regions
-        True if a worker reads an element from other workers only once for all operators of a phase
-        (csrc/core/cost/sharing.h). Otherwise only equal time steps share elements.
+        True if all operators of a phase share the elements that a worker reads (csrc/core/cost/sharing.h). False if
+        only equal time steps do.
     stages_small_sums
-        True if a small sum that all workers need is computed like a large one: each worker computes a part, then reads
-        the other parts. Otherwise each worker reads all addends.
+        True if workers share the computation of small sums, as of large ones. False if each worker reads all addends.
     relays_in_groups
-        True for hierarchical collectives: an element that several workers of a group need is sent to the group only
-        once, and a group adds its partial results before it sends them. Otherwise each worker reads from each other
-        worker.
+        True for hierarchical collectives: a group of workers receives each element once, and adds its partial results
+        before it sends them. False if all workers read directly from each other.
     repeats_operators
-        True if all workers may repeat a cheap operator whose results may be replicated. A cheap operator computes no
-        more elements than its tensors have.
+        True if all workers may repeat a cheap operator, which computes no more elements than its tensors have.
     ties_layers
         True if repeated layers are planned once (tofu/search/repeated_layers.py), for graphs of many small operators.
     """
@@ -95,7 +92,7 @@ def build_native_graph(
 
     - Operators whose results are unused read nothing.
     - Tensors may be replicated if `list_replicable` allows it.
-    - Equal operators (`equal`) that are split alike share the elements that they read from other workers.
+    - Equal operators (`equal`) that are split alike share the elements that they read.
     - Lengths in `even` are not split into parts that overlap.
 
     Raises UnsupportedError for tensors whose bytes cannot be counted in 64 bits.
@@ -150,7 +147,7 @@ def build_native_graph(
 
 
 def check_counts(graph: Graph, workers: int) -> None:
-    """Raise UnsupportedError if the bytes of a step's transfers may not fit into 64 bits."""
+    """Raise UnsupportedError if a step may transfer too many bytes for 64 bits."""
     most = [2 * workers * prod(tensor.shape) * tensor.moved_item_bytes for tensor in graph.tensors]
     problems = [
         f"{tensor.name} of shape {tensor.shape}: {tensor.size_bytes:,} bytes, {tensor.times:,} x in a step, {count:,} in all"
@@ -191,10 +188,9 @@ def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _c
 
 
 def list_replicable(graph: Graph) -> list[bool]:
-    """Return, for each tensor, True if every worker may store all of it.
+    """Return a list with True for the tensors that every worker may store whole.
 
-    These are small tensors, tensors that operators update in place, and tensors between the smaller operators that
-    replace an operator.
+    These are small tensors, tensors that operators update in place, and tensors inside a replaced operator.
     """
     return [
         tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
@@ -266,9 +262,9 @@ def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
 
 
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
-    """Return the operators that compute at most as many elements as their tensors have, such as an addition.
+    """Return the cheap operators, such as additions: they compute at most as many elements as their tensors have.
 
-    Operators that draw random numbers are left out, because two workers would draw different numbers.
+    Operators that draw random numbers are left out.
     """
     sizes = [prod(tensor.shape) for tensor in graph.tensors]
     return [
@@ -299,10 +295,7 @@ def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -
 
 
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
-    """Return the operators on which the graph's results depend, directly or through a state.
-
-    The results of all other operators are never used.
-    """
+    """Return the operators on which the graph's results depend, directly or through a state."""
     wanted = set(graph.results)
     live: set[int] = set()
     for position in reversed(range(len(graph.operators))):

@@ -40,8 +40,8 @@ class Problem:
     graph, accesses
         The semantic graph, and the axes and regions of each operator.
     arrangement
-        The prime factors of the number of workers, one for each round. Also the interconnect's bandwidths, if a search
-        minimises time instead of bytes.
+        The prime factors of the number of workers, one for each round. If a search minimises time, also the
+        interconnect's bandwidths.
     equal
         The equal time steps of recurrences. Equal operators share the elements that they read from other workers.
     native
@@ -57,8 +57,7 @@ class Problem:
     tied_steps
         The equal time steps that a search splits alike. Some may be missing because of hints.
     always_ties
-        True if repeated layers are never planned separately: all are split alike or, if hints distinguish them, every
-        second layer.
+        True if repeated layers are never planned separately, but all alike or every second one alike.
     find_layers
         Function that returns the repeated layers for a `period`.
     """
@@ -83,7 +82,7 @@ class Problem:
 
     @property
     def search_graph(self) -> _core.Graph:
-        """The native code's input: the graph in which equal time steps, and repeated layers, must be split alike."""
+        """The graph for the native code. Equal time steps, and repeated layers, must be split alike."""
         return self.make_search_graph(self.tied_steps, self.layers)
 
     def count_points(self, operator: Operator) -> int:
@@ -97,9 +96,8 @@ class Problem:
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
         """Yield variants of the problem to search in turn, the most restricted variant first.
 
-        All variants keep the fixed choices. The first variant splits all repeated layers alike. Unless `always_ties`,
-        the second variant splits every second layer alike, and the third plans each layer separately. Without repeated
-        layers, the problem itself is the only variant.
+        The first variant splits all repeated layers alike. Without `always_ties`, the second variant splits every
+        second layer alike, and the third plans each layer separately. All variants keep the fixed choices.
         """
         tied = self.with_fixed_choices(operators, tensors)
         if not tied.layers.operators:
@@ -114,10 +112,10 @@ class Problem:
             yield replace(tied, layers=NO_PARTS)
 
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
-        """Return a copy in which equal operators may be split differently if their fixed choices differ.
+        """Return a copy for these fixed choices. Equal operators with different fixed choices may be split differently.
 
         If equal layers have different fixed choices, all layers may be split differently. A choice that is fixed in one
-        time step is valid for all equal steps, except steps with another fixed choice.
+        time step holds for equal steps, too.
         """
         layers = self.layers
         fixed = ((layers.operators, operators), (layers.tensors, tensors))
@@ -132,10 +130,7 @@ class Problem:
 
     @property
     def ties(self) -> str:
-        """Words for the plans that a search covers, such as "that treat equal time steps alike"; "" for all plans.
-
-        The body of a loop has one plan for all iterations. In an unrolled loop, each iteration could have its own plan.
-        """
+        """A name for the plans that a search covers: "that treat equal time steps alike", "" for all plans."""
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
         alike = []
@@ -158,9 +153,9 @@ class Problem:
         return replace(self, native=native, make_search_graph=make_search_graph, rules=rules)
 
     def split_evenly(self) -> Problem | None:
-        """Return a copy in which shards overlap only for tensors that cannot be split into equal shards.
+        """Return a copy in which shards overlap only if a tensor has no equal shards.
 
-        Fewer plans remain, so a search that runs out of time finds a better plan. Return None if nothing changes.
+        This helps a search with little time. Return None if nothing changes.
         """
         shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph, self.rules, self.factors)}
         shapes |= {access.extents for access in self.accesses}
@@ -176,7 +171,7 @@ class Problem:
         return replace(self, native=native, make_search_graph=make_search_graph)
 
     def with_memory_price(self, price: float, split: Collection[int] = ()) -> Problem:
-        """Return a copy in which memory adds to the cost of a plan, and all tensors except `split` may be replicated.
+        """Return a copy in which memory has a price. All tensors except `split` may be replicated.
 
         Each byte that a worker stores for the whole step costs `price`, in the unit that the search minimises.
         """
@@ -224,7 +219,7 @@ def make_problem(
     equal: EqualParts | None = None,
     rules: TransferRules = FETCH_RULES,
 ) -> Problem:
-    """Return the problem of splitting `graph` in one round for each of `factors`."""
+    """Return the problem of splitting `graph`, with a round for each of `factors`."""
     accesses = tuple(accesses)
     kinds = _list_kinds(accesses)
     equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)

@@ -1,8 +1,7 @@
 """Propagation of splits through a graph, for hand-made plans that split only a few tensors explicitly.
 
-An axis *moves along* the dimensions that it indexes: in `a[i, k]`, i moves along dimension 0. If an input is split, the
-operator is split along the axis that moves along the split dimension. The outputs are split along the dimensions that
-this axis moves along.
+An axis *moves along* the dimensions that it indexes: in `a[i, k]`, i moves along dimension 0. If an input is split
+along this dimension, the operator is split along i, and outputs along the dimensions that i indexes.
 """
 
 from __future__ import annotations
@@ -35,15 +34,12 @@ def propagate(
 ) -> Propagated:
     """Follow the splits of some tensors, `seeds` (tensor -> dimension), through all operators in order.
 
-    - An operator is split along the axis along which most bytes of its inputs are split. This axis then also splits the
-      parameters that the operator reads.
-    - An operator is not split if no axis moves along a split dimension, or if the axis is shorter than the number of
-      workers.
+    - An operator is split along the axis along which most bytes of its inputs are split. So are its parameters.
+    - Without such an axis, or if the axis is too short, an operator is not split.
     - Splits do not continue through the results of operators in `gathered`.
-    - A value that a loop passes to the next iteration stays split only if the next iteration's value is split alike.
-    - A loop may take one slice of an input in each iteration, along the split dimension. The next dimension of the input is
-      then split instead.
-    - Seeds in `guessed` are split along another dimension if the operators that read them need another dimension.
+    - A value that a loop passes on stays split only if the next iteration's value is split alike.
+    - If each iteration of a loop takes one slice along the split dimension, the next dimension is split instead.
+    - Seeds in `guessed` are split along another dimension if their readers need this.
     """
     seeds, unsplit, pending = dict(seeds), set[int](), set(guessed)
     given = seeds.keys() - pending
@@ -144,8 +140,7 @@ def choose_axis(
     """Return the axis along which most bytes of an operator's inputs are split already, or None.
 
     The axis must have at least `parts` elements, by default the number of workers. Axes along which the operator only
-    moves elements are left out, because workers would transfer the elements. Inputs in `guessed` decide only if no
-    other input does.
+    moves elements are left out. Inputs in `guessed` decide only if no other input does.
     """
     graph, access = problem.graph, problem.accesses[operator]
     parts = prod(problem.factors) if parts is None else parts
@@ -166,18 +161,18 @@ def can_split_along(access: OperatorAccess, axis: int, parts: int) -> bool:
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
-    """Return the split dimension of each output if the operator is split along `axis`. Whole outputs are left out."""
+    """Return the split dimensions of the outputs, if the operator is split along `axis`. Whole outputs are left out."""
     outputs = zip(problem.graph.operators[operator].outputs, problem.accesses[operator].outputs, strict=True)
     dimensions = {t: find_main_dimension(w.rows, axis) for t, w in outputs if w.combine[axis] is Combine.CONCAT}
     return {t: dimension for t, dimension in dimensions.items() if dimension is not None}
 
 
 def find_main_dimension(rows: Sequence[Row], axis: int) -> int | None:
-    """Return the dimension in which the coefficient of `axis` is largest, or None."""
+    """Return the dimension whose index moves fastest along `axis`; None if no index depends on it."""
     reach = {d: abs(factor) for d, row in enumerate(rows) for a, factor in row.terms if a == axis}
     return max(reach, key=lambda d: reach[d]) if reach else None
 
 
 def find_main_axis(row: Row) -> int | None:
-    """Return the axis with the largest coefficient in `row`, or None."""
+    """Return the axis along which the index in `row` moves fastest, or None."""
     return max(row.terms, key=lambda term: abs(term[1]))[0] if row.terms else None

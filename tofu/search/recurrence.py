@@ -7,8 +7,6 @@ Corresponding operators of equal steps form a *family* and are split alike, as a
 - equal forward operators that compute inputs of corresponding operators, such as an embedding for each step,
 - backward operators of corresponding forward operators, and
 - sums of corresponding gradients.
-
-The result depends neither on names nor on the order of operators.
 """
 
 from __future__ import annotations
@@ -31,14 +29,14 @@ Key = tuple[object, ...]
 class EqualParts:
     """Families (tuples of numbers) of operators and of tensors that are split alike.
 
-    Each family has two or more members in ascending order. An operator or tensor is in at most one family.
+    A family has two or more members in ascending order. No member is in two families.
     """
 
     operators: tuple[tuple[int, ...], ...]
     tensors: tuple[tuple[int, ...], ...]
 
     def refine(self, kinds: Sequence[object]) -> EqualParts:
-        """Divide each family into families of operators of the same kind. `kinds` has the kind of each operator."""
+        """Divide families by the kind of each operator, `kinds`."""
         parts: dict[tuple[int, object], list[int]] = defaultdict(list)
         for number, family in enumerate(self.operators):
             for position in family:
@@ -48,7 +46,7 @@ class EqualParts:
     def split_by_fixed_choices(
         self, operators: Mapping[int, Sequence[int]], tensors: Mapping[int, Sequence[int]]
     ) -> EqualParts:
-        """Divide each family into families of operators or tensors with the same fixed choice."""
+        """Divide families by the fixed choices of their members."""
 
         def split(
             families: tuple[tuple[int, ...], ...], fixed: Mapping[int, Sequence[int]]
@@ -84,9 +82,7 @@ NO_PARTS = EqualParts((), ())
 
 
 def find_equal_parts(graph: Graph) -> EqualParts:
-    """Find equal time steps in a graph, and return the families of operators and tensors that correspond in them.
-
-    Each recurrence takes linear time.
+    """Find equal time steps in a graph. Return families of operators and tensors that correspond in these steps.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())

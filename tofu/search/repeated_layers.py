@@ -1,16 +1,13 @@
 """Repeated layers, which are planned once: blocks of equal operators with separate parameters, as in a Transformer.
 
 Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So a first search
-splits all layers alike. A second search starts from this plan, and splits every second layer alike, because the best
-plan for a chain of equal products may alternate between two splits. The first and last layers are then split like the
-layers between them, although other splits may transfer slightly less. Small graphs are searched without this
-restriction.
+splits all layers alike. A second search starts from this plan, and splits every second layer alike. Some chains of
+products need two splits in turn. Small graphs are searched without this restriction.
 
 Corresponding operators of repeated layers are found like time steps (`tofu.search.time_steps`), but parameters are
 ignored. These operators, and the tensors that they read and write, are the *seeds*. All other operators and tensors are
-then compared by colour refinement: two of them have the same colour only if they are of the same kind, and their
-neighbours in each role have the same colours. For example, an optimizer's states then belong to the layer of their
-gradient. Each refinement takes linear time.
+then compared by colour refinement. Two have the same colour if they are of the same kind, and their neighbours have the
+same colours. For example, an optimizer's states then belong to the layer of their gradient.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def _walk_orders(left: Counter[int], length: int) -> Iterator[tuple[int, ...]]:
 
 
 def always_divides(extents: Sequence[int], factors: Sequence[int]) -> bool:
-    """Return True if each factor, in turn, can divide a length, no matter which length each earlier factor divided.
+    """Return True if dividing a length by each factor in turn never fails, whichever lengths are chosen.
 
     >>> always_divides((8, 3), (2, 2)), always_divides((4, 3), (2, 2, 2))
     (True, False)
@@ -76,7 +76,7 @@ def _always_divides(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
 
 @cache
 def can_divide(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
-    """Return True if each factor, in turn, can divide one of the lengths without a remainder.
+    """Return True if each factor in turn can divide one of the lengths.
 
     >>> can_divide((8, 3), (2, 3)), can_divide((8, 8), (2, 3))
     (True, False)
@@ -90,7 +90,7 @@ def can_divide(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
 
 
 def leaves_remainder(extent: int, factors: Sequence[int]) -> bool:
-    """Return True if dividing a length by some of the factors may give parts of different lengths.
+    """Return True if dividing a length by some of the factors leaves a remainder.
 
     >>> leaves_remainder(6, (2, 2)), leaves_remainder(4, (2, 2, 2))
     (True, False)

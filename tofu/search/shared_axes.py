@@ -1,9 +1,8 @@
 """Common axes for operators that must be split alike.
 
 The smaller operators that replace an operator of the model (its *parts*) must be split alike. A forward operator and
-the gradient that uses its state must also be split alike. Such operators get the same axes in the same order. The
-description of a part may use other names, so the part's axes are renamed after the dimensions of the whole operator. An
-operator that lacks an axis is replicated along this axis.
+the gradient that uses its state must also be split alike. Such operators get the same axes in the same order. Axes of
+parts are renamed after the dimensions of the whole operator. An operator that lacks an axis is replicated along it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 
 def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[OperatorAccess, ...]:
-    """Return the axes of all operators. Operators that must be split alike keep only their common axes."""
+    """Drop axes along which an operator cannot be split, because a related operator must be split alike."""
     groups = [members for members in _group(graph) if len(members) > 1]
     shared = list(accesses)
     align = _Alignment()
@@ -88,8 +87,8 @@ def _add_missing_axes(access: OperatorAccess, axes: Mapping[str, int]) -> Operat
 def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
     """Rename the axes of an operator after the dimensions that they index.
 
-    `names` lists the names of the inputs' dimensions, then of the outputs' dimensions. An axis is dropped if it indexes
-    dimensions of different names, or if another axis gets the same name.
+    `names` has the names of the inputs' dimensions, then of the outputs' dimensions. Axes without a unique name are
+    dropped.
     """
     access = without_nested_axes(access)
     found: list[set[str]] = [set() for _ in access.axes]
@@ -117,7 +116,7 @@ def without_nested_axes(access: OperatorAccess) -> OperatorAccess:
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
     """Keep only the axes of an operator that `axes` lists, in this order.
 
-    A nested axis is also dropped if one of its outer axes (`OperatorAccess.outer_axes`) is dropped.
+    An axis is also dropped if an outer axis of it (`OperatorAccess.outer_axes`) is dropped.
     """
     axes = [axis for axis in axes if set(axes).issuperset(access.outer_axes.get(axis, ()))]
     position = {access.axes.index(axis): new for new, axis in enumerate(axes)}

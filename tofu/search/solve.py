@@ -35,7 +35,7 @@ class Effort:
     progress
         A callback that shows progress.
     start
-        A known plan. The exact search returns this plan or a better one, if its rules allow this plan.
+        A known plan. The exact search returns this plan or a better one.
     """
 
     seconds: float = DEFAULT_SEARCH_SECONDS
@@ -51,7 +51,7 @@ DEFAULT_EFFORT = Effort()
 
 
 def read_seconds(seconds: Any) -> float:
-    """Return a user's `search_seconds`. Raise PlanError unless it is a number in range."""
+    """Return a user's `search_seconds`. Raise PlanError if it is not a number in range."""
     is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
     if not is_number or not 0 <= seconds <= LONGEST_SEARCH_SECONDS:
         raise PlanError(
@@ -68,8 +68,7 @@ class Proof:
     Attributes
     ----------
     lower_bound
-        Each of these plans transfers at least this number of bytes. 0 if no search has ended, None if the search can
-        prove no such number.
+        Each of these plans transfers at least this number of bytes. 0 if no search has ended, None without a proof.
     among
         Words for the plans, such as " among plans that treat each repeated layer alike". Empty for all plans.
     """
@@ -95,7 +94,7 @@ class Solution:
 
 
 def combine_proofs(solutions: Sequence[Solution]) -> tuple[Proof, ...]:
-    """Return the smallest lower bound for each set of plans, if every solution has a bound for this set."""
+    """Return the smallest lower bound for each set of plans. All solutions must have a bound for this set."""
     bounds = [{proof.among: proof.lower_bound for proof in solution.proofs} for solution in solutions]
     covered = [among for among in (bounds[0] if bounds else ()) if all(among in bound for bound in bounds)]
     return tuple(Proof(_find_least([bound[among] for bound in bounds]), among) for among in covered)
@@ -143,7 +142,7 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
 
 
 def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
-    """Find the best split for one round after another. Earlier rounds are not changed (section 5.2).
+    """Find the best split of each round in turn, without changing earlier rounds (section 5.2).
 
     Raises the errors of `solve_exactly`.
     """
@@ -181,8 +180,7 @@ def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
     """Return a plan that keeps fixed choices. A search decides the rest: round by round, or exactly if `exactly=True`.
 
-    The search counts bytes, even if the problem describes an interconnect, and may split equal operators differently.
-    Raises PlanError if no plan exists.
+    The search counts bytes, and may split equal operators differently. Raises PlanError if no plan exists.
     """
     request = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):

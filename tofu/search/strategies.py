@@ -32,7 +32,7 @@ class OperatorDescriptions(Protocol):
         """Return the output shapes that the framework infers, or None. Raise an error if the inputs are invalid."""
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
-        """Return True if an operator draws random numbers although its description does not show it.
+        """Return True if an operator draws random numbers, but its description does not show it.
 
         `is_whole` is True if the operator has no axis along which it can be split.
         """
@@ -41,11 +41,11 @@ class OperatorDescriptions(Protocol):
 def find_strategies(
     graph: Graph, framework: OperatorDescriptions, undescribed: str = "error"
 ) -> tuple[OperatorAccess, ...]:
-    """Return the axes along which each operator of `graph` can be split, and the regions that each part accesses.
+    """Find the axes along which each operator can be split, and the regions that each part then accesses.
 
     Raises UndescribedOperatorError with all operators that have no description. Raises UnsupportedError if a
     description does not cover an operator's attributes, and DescriptionError if a description contradicts the shapes.
-    With `undescribed="replicate"`, every worker computes these operators whole, and no error is raised.
+    With `undescribed="replicate"`, every worker computes them whole instead.
     """
     check_descriptions(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
@@ -75,7 +75,7 @@ def find_strategies(
 def mark_random(
     graph: Graph, accesses: Sequence[OperatorAccess], framework: OperatorDescriptions
 ) -> tuple[OperatorAccess, ...]:
-    """Mark operators that draw random numbers, even if their descriptions do not show it."""
+    """Mark all operators that draw random numbers."""
     return tuple(
         replace(access, is_random=True) if framework.draws_undescribed(operator, not access.axes) else access
         for operator, access in zip(graph.operators, accesses, strict=True)
@@ -83,7 +83,7 @@ def mark_random(
 
 
 def check_descriptions(graph: Graph, descriptions: Registry, undescribed: str) -> None:
-    """Raise UndescribedOperatorError for operators without a description, unless `undescribed` is "replicate"."""
+    """Raise UndescribedOperatorError for operators without a description. With "replicate", do nothing."""
     if undescribed not in ("error", "replicate"):
         raise UndescribedOperatorError(f'undescribed must be "error" or "replicate", not {undescribed!r}.')
     missing: dict[str, list[Operator]] = {}
@@ -157,7 +157,7 @@ _UNDESCRIBED = describe(lambda *tensors: lambda *i: 0.0)
 
 
 def make_whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason: str) -> OperatorAccess:
-    """Return the regions of an operator that reads and writes whole tensors, because it has no valid description."""
+    """Describe an operator that reads and writes whole tensors. `reason` tells why no description applies."""
 
     def rows(shape: Shape) -> tuple[Row, ...]:
         return tuple(Row((), 0, extent) for extent in shape)
@@ -209,8 +209,7 @@ def _explain_shape_disagreement(
 def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
     """Return the region of a tensor that a part accesses. `box` is the part's range of each axis.
 
-    The region is half-open, and may exceed the tensor. A dimension is whole if no axis in its row is split.
-    `ComputeRegions` in `csrc/core/geometry` must return the same region.
+    The region may exceed the tensor. `ComputeRegions` in `csrc/core/geometry` must return the same region.
     """
     result = []
     for (terms, lower, upper), dimension in zip(rows, shape, strict=True):

@@ -9,14 +9,12 @@ on. Step t of T has
 - every operator x with d(x) = T - t and a(x) >= max(t - 1, 1), which is between anchor t and anchor t + 1, and
 - every operator whose results only step t reads, such as the product with the step's input.
 
-Operators with other readers, such as a loss, belong to no step. No anchor ends the last step, so its operators are
-found by comparison with the operators of another step.
+Operators with other readers, such as a loss, belong to no step. The operators of the last step are found by comparison
+with another step.
 
-**Equal steps.** Two steps are equal if their operators correspond one-to-one: with equal signatures, corresponding
-inputs, and states from the same number of steps ago. Any operator may compute initial states, inputs of steps, and
-states from a step that is not equal.
-
-Each candidate recurrence takes linear time.
+**Equal steps.** In equal steps, the operators correspond one-to-one. They have equal signatures, corresponding inputs,
+and states from the same number of steps ago. Any operator may compute initial states, inputs of steps, and states from
+a step that is not equal.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ class Chain:
 class EqualSteps:
     """A set of equal steps of a recurrence.
 
-    `counterparts[t]` maps each operator of step `reference` to the corresponding operator of step t.
+    `counterparts[t]` maps operators of step `reference` to the corresponding operators of step t.
     """
 
     reference: int
@@ -62,7 +60,7 @@ class EqualSteps:
 
 
 def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps]]]:
-    """Yield each recurrence of a graph, with its sets of equal time steps.
+    """Yield the recurrences of a graph, each with its sets of equal time steps.
 
     An operator is in at most one recurrence.
     """

@@ -45,8 +45,7 @@ class Level:
         The bandwidth of the level: all bytes that cross it, from all workers, in one second.
     workers
         The number of groups that the level connects, such as 8 devices of a host. If it is None for all levels, each
-        level connects as many groups as one prime factor of the number of workers. The search finds the best order of
-        these factors.
+        level belongs to one prime factor of the number of workers.
     microseconds
         The time before a read across the level begins.
     """
@@ -70,7 +69,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """For each level, the nanoseconds that a byte takes, and the nanoseconds before a read begins."""
+        """The nanoseconds per byte of each level, and the nanoseconds before a read begins."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),
@@ -78,7 +77,7 @@ class Arrangement:
 
 
 def read_arrangement(plan: Plan) -> Arrangement:
-    """Return the rounds of a plan, and the interconnect for which the plan was searched."""
+    """Return the rounds of a plan, and its interconnect."""
     return Arrangement(plan.factors, plan.bandwidths, plan.latencies)
 
 
@@ -101,7 +100,7 @@ class Topology:
         return [{name: value for name, value in level.items() if value is not None} for level in named]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
-        """Return all sequences of rounds that split over `workers` workers and follow the levels.
+        """Return all possible rounds for `workers` workers that follow the levels.
 
         Raises PlanError if `workers` is not the product of the levels' numbers of groups.
         """
@@ -140,7 +139,7 @@ def read_topology(given: Any) -> Topology | None:
     only "bytes_per_second" is required. Raises PlanError for any other value.
 
     >>> read_topology([1e10, 5e10]).arrange(6)[1]
-    Arrangement(factors=(2, 3), bandwidths=(10000000000.0, 50000000000.0))
+    Arrangement(factors=(2, 3), bandwidths=(10000000000.0, 50000000000.0), latencies=())
     """
     if given is None or isinstance(given, Topology):
         return given

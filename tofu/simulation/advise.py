@@ -34,8 +34,7 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        The shortest and the longest time of a step, in seconds, on three machines: the described machine, a machine
-        with faster computation and slower communication, and the reverse.
+        The shortest and the longest time of a step, in seconds, if the speeds of the machine vary.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal
@@ -63,7 +62,7 @@ class TrainingOption:
 
 @dataclass(frozen=True)
 class Advice:
-    """All simulated ways to train. Ways that fit into memory come first, sorted by speed."""
+    """The simulated numbers of workers and their plans. Plans that fit into memory come first, the fastest first."""
 
     machine: Machine
     options: tuple[TrainingOption, ...]
@@ -72,8 +71,7 @@ class Advice:
     def best(self) -> TrainingOption | None:
         """The recommended option; None if no option fits into memory.
 
-        Of all options that are nearly as fast as the fastest (`LEAST_GAIN`), the recommended option has the fewest
-        workers.
+        It has the fewest workers of all options that are nearly as fast as the fastest (`LEAST_GAIN`).
         """
         fitting = [option for option in self.options if option.fits]
         if not fitting:
@@ -155,11 +153,10 @@ def advise(
     """Simulate a training step on one device and on several, and return all options sorted by speed.
 
     `workers` lists the numbers of devices to try. The default is 2, 4, 8, ... up to all devices of the machine. Three
-    plans are simulated for each number: the plan for the user's settings, the plan that replicates as much as memory
-    allows, and data parallelism. `make` makes each plan. Before that, `report` is called with the plan's name.
+    plans are simulated: the plan for the settings, the plan that replicates as much as fits, and data parallelism.
+    `make` makes each plan. Before that, `report` is called with the plan's name.
 
-    Raises TofuError if a number exceeds the devices, and for errors that the user has to correct, such as a hint that
-    matches nothing. If a model cannot be split, only one device is simulated.
+    If a model cannot be split, only one device is simulated. Raises TofuError for wrong arguments.
     """
     powers_of_two = (1 << power for power in range(1, machine.devices.bit_length()))
     counts = read_counts(workers) or [count for count in powers_of_two if count <= machine.devices]

@@ -1,9 +1,9 @@
 """Simulate a step event by event: compute when each task starts and ends.
 
 A *stream* is a queue of a device. It runs one task at a time, in the order in which tasks become ready. If the tasks
-that use a resource, such as a link, together demand more than its capacity, all of them slow down by the same factor. A
-task is as fast as its slowest resource allows. When a task with shared resources starts or ends, the ends of all tasks
-that share these resources change. The end of any other task is known when the task starts.
+that use a resource, such as a link, demand more than its capacity, all of them slow down by the same factor. A task is
+as fast as its slowest resource allows. Whenever a task starts or ends, the ends of all tasks that share its resources
+change.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ NEVER = float("inf")
 
 
 def run_tasks(tasks: Tasks) -> tuple[Floats, Floats]:
-    """Return the start and the end of each task, in seconds after the first task's start.
-
-    For n tasks, this takes O((n + dependencies) log n) time, plus O(streams) for each task that shares resources.
-    """
+    """Return the start and the end of each task, in seconds after the first task's start."""
     events = _Events(tasks)
     events.run()
     return np.array(events.start), np.array(events.end)

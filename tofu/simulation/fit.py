@@ -1,7 +1,6 @@
 """Compute the speed of kernels from measurements, by least squares. No rate can be negative.
 
-The squared error of a kernel is divided by its seconds. With absolute errors, only the longest kernels would count;
-with relative errors, only the many short kernels.
+The squared error of a kernel is divided by its seconds, so that both long and short kernels count.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ class Sample(NamedTuple):
     kind
         The kind of the kernel (`tofu.simulation.kernels.name_kind`).
     contracted, other
-        Operations of contractions, such as matrix products, and all other operations. For a fetch (a copy from other
-        workers), the bytes of partial results that are added, and the number of contiguous runs of elements.
+        Operations of contractions, such as matrix products, and all other operations. Of a fetch (a copy from other
+        workers), the bytes of added partial results, and the number of contiguous runs.
     size
         Bytes that the kernel reads and writes.
     """
@@ -58,7 +57,7 @@ def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRat
 def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
     """Compute the rates that best explain the samples of one kind of kernel, without outliers.
 
-    Usual reasons for outliers are numbers near zero, and odd sizes for which the framework runs another kernel.
+    Examples of outliers are numbers near zero, and odd sizes for which another kernel runs.
     """
     features = np.array([[1, *sample[1:4], max(0, sample.size - cache)] for sample in samples], np.float64)
     seconds = np.array([max(sample.seconds, 1e-7) for sample in samples])

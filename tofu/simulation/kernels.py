@@ -1,8 +1,8 @@
 """Predict the time of a kernel from its operations, its bytes and the time of a call.
 
-The predicted time is the time of the call, plus the time for arithmetic or for memory traffic, whichever is longer (the
-roofline model). A contraction, such as a matrix product, is fast only if it has enough tiles for all arithmetic units,
-and enough depth (products per element of the result) to fill their pipelines:
+The predicted time is the time of the call, plus the time for arithmetic or memory, whichever is longer (the roofline
+model). A contraction, such as a matrix product, is fast only if it has many tiles, and enough depth (products per
+element of the result):
 
     efficiency = tiles / (units * ceil(tiles / units)) * depth / (depth + half_depth)
 
@@ -42,7 +42,7 @@ def name_kind(op: str, attributes: Mapping[str, Any]) -> str:
 class KernelRates:
     """The measured speed of one kind of kernel: seconds per call, operation and byte.
 
-    `error` is the median relative error of times that are predicted from these rates.
+    `error` is the median relative error of the predicted times.
     """
 
     call: float
@@ -65,10 +65,10 @@ class Rates:
     memory
         Bytes per second of the device's memory.
     call, call_of_several
-        Seconds from one kernel to the next, on one device and on several devices that wait for each other.
+        Seconds from one kernel to the next, on one device and on several.
     units, tile, half_depth
-        The number of arithmetic units, the elements of a tile, and the depth at which contractions reach half their
-        speed. If `units` is 0, all contractions run at full speed.
+        The number of arithmetic units, the elements of a tile, and the depth at half speed. If `units` is 0, all
+        contractions run at full speed.
     cache
         Bytes of the cache near a processor. Bytes of a kernel beyond this number take longer.
     measured

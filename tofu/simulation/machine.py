@@ -47,7 +47,7 @@ class Link:
     seconds
         Latency: the seconds before the first byte arrives.
     shared
-        Bandwidth of all parts together, if it is lower than the sum of their bandwidths; otherwise None.
+        Bandwidth of all parts together; None if it is the sum of their bandwidths.
     """
 
     parts: int
@@ -78,7 +78,7 @@ class Machine:
     step
         Seconds from the start of a training step to its first kernel.
     slowdown, slowdown_of_several
-        Kernels take this many times longer in a training step than alone: on one device, and on several devices.
+        Factor by which kernels take longer in a training step than alone, on one device and on several.
     """
 
     name: str
@@ -110,14 +110,13 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """Return the number of the part that contains `device`, if levels 0 to `level` divide the machine."""
+        """Return the number of the part that contains `device`. Levels 0 to `level` divide the machine into parts."""
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:
         """Return a copy of the machine with one of its speeds multiplied by `factor`.
 
-        `name` is "arithmetic", "memory", "call", "links", "latency" or "host". For "call" and "latency", the seconds are
-        multiplied.
+        `name` is "arithmetic", "memory", "call", "links", "latency" or "host". "call" and "latency" are in seconds.
         """
         rates = self.rates
         if name == "arithmetic":
@@ -195,7 +194,7 @@ RATE_FIELDS = {
 
 
 def read_fields(value: Any) -> Machine:
-    """Return the machine that a parsed JSON file describes. Raise ValueError or KeyError for wrong fields."""
+    """Convert the content of a machine file to a machine. Raise ValueError or KeyError for wrong fields."""
     value = read_object(value, "the machine", FIELDS)
     devices = read_integer(value["devices"], "devices", least=1)
     memory_bytes = read_integer(value["memory_bytes"], "memory_bytes", least=1)

@@ -1,8 +1,8 @@
 """Find dependencies through reused memory: a node may write to a buffer only after the buffer's last content was read.
 
 Backends reuse buffers in the order of the program (section 6). So a fetch may have to wait for a buffer although its
-sources are ready. This module assumes that each result takes the smallest free buffer of its worker that is large
-enough, or a new buffer.
+sources are ready. This module assumes that each result takes the smallest free buffer that is large enough, or a new
+one.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
 
 
 def order_by_memory(program: Program) -> list[list[int]]:
-    """Return, for each node, the nodes that must run earlier because they read the old content of the node's buffers.
-
-    For n nodes, this takes O(n log n) time.
-    """
+    """Return the nodes that each node must wait for before it may overwrite its buffers."""
     tables = program.tables
     size = program.entry_bytes
     node_count = len(tables.node_kind)

@@ -47,9 +47,8 @@ def simulate(
 ) -> Simulation:
     """Simulate a training step of a program on a machine.
 
-    The step includes the updates by an optimizer that stores `states` arrays for each weight. If `with_fetches` is
-    False, communication takes no time, as in section 7.3 of the paper. Raises TofuError if the machine has too few
-    devices.
+    The step includes the updates of an optimizer with `states` arrays for each weight. If `with_fetches` is False,
+    communication takes no time (section 7.3). Raises TofuError if the machine has too few devices.
     """
     workers = program.workers
     check_devices(workers, machine)

@@ -30,10 +30,9 @@ class Tasks:
     seconds
         The duration of each task if it shares no resource.
     stream
-        The stream of each task: a queue of a device, which runs one task at a time in the order in which tasks become
-        ready.
+        The stream of each task: a queue of a device, which runs one task at a time.
     waits_for
-        For each task, the tasks that must end before it starts.
+        The tasks that must end before each task starts.
     shares
         Task -> the resources that it shares with other tasks, and how much of each resource it uses.
     capacity
@@ -54,7 +53,7 @@ class Tasks:
 
 
 def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares_buffers: bool = True) -> Tasks:
-    """Return the tasks of a program on a machine. If `shares_buffers` is True, tasks also wait until a reused buffer is free."""
+    """Return the tasks of a program. If `shares_buffers` is True, tasks also wait until a reused buffer is free."""
     tables = program.tables
     work = measure_work(program, states)
     updates = list_updates(program)

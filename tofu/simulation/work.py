@@ -60,7 +60,7 @@ class Work:
     Attributes
     ----------
     kinds, kind
-        Node n has the kind `kinds[kind[n]]`: the kind of its kernel (`name_kind`), "fetch" or "update".
+        Node n has the kind `kinds[kind[n]]`: "fetch", "update", or the kind of its kernel (`name_kind`).
     computed, arithmetic
         Node n has the arithmetic `computed[arithmetic[n]]`.
     dtype
@@ -68,12 +68,11 @@ class Work:
     size
         Bytes that the node reads and writes.
     rows, added
-        For a fetch, the number of contiguous runs of elements, and the bytes of partial results that are added.
+        The contiguous runs of elements that a fetch reads, and the bytes of partial results that it adds.
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere
-        True if no kernel runs for the node, because the kernels that read the node's results also compute these
-        results.
+        True if no kernel runs for the node, because its readers compute its results themselves.
     """
 
     kinds: tuple[str, ...]
@@ -126,7 +125,7 @@ class Work:
 
 
 def measure_work(program: PlannedProgram, states: int) -> Work:
-    """Count the work of a program's nodes, and of the updates by an optimizer that stores `states` arrays for each weight."""
+    """Count the work of a program's nodes, and of an optimizer with `states` arrays for each weight."""
     tables, tensors = program.tables, program.graph.tensors
     is_operator = tables.node_kind == NodeKind.OPERATOR
     operator_work = _OperatorWork(program)
@@ -222,8 +221,8 @@ def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
 class Sources(NamedTuple):
     """The blocks of elements that fetches (copies from other workers) read, as a table.
 
-    The column `node` has the fetch, and `owner` the worker that stores the block. `size` is the block's bytes, and
-    `rows` its number of contiguous runs. `added` is `size` if the fetch adds the block to another block, otherwise 0.
+    The column `node` has the fetch, and `owner` the worker that stores the block. `size` is the block's bytes, `rows`
+    its number of contiguous runs, and `added` the bytes that the fetch adds to another block.
     """
 
     node: Column

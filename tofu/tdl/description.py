@@ -20,7 +20,7 @@ Format: TypeAlias = Callable[[object], Anything]
 
 
 def keep_value(value: object, default: object = None) -> Anything:
-    """Return `value` unchanged. This is the `parse` of frameworks whose attributes are Python values already."""
+    """Return `value` unchanged, for frameworks whose attributes are Python values."""
     return value
 
 

@@ -82,7 +82,7 @@ class ArithmeticOperators:
 class Index(ArithmeticOperators):
     """An integer expression such as `2 * i + j` over index variables and extents.
 
-    +, -, *, and // without a remainder return an index. All other operators convert the index to a number (`Position`).
+    +, -, *, and // without a remainder return an index. Other operators return a number (`Position`).
     """
 
     def __init__(self, expression: sympy.Expr) -> None:
@@ -204,8 +204,8 @@ class WholeDimension:
     ) -> WholeDimension | AnyOf:
         """Return an index with the value `position`. The analysis assumes that the whole dimension is read.
 
-        If `first` and `extent` are passed, the index is `first + position`. The analysis then assumes that only the
-        `extent` elements from `first` on are read.
+        With `first` and `extent`, the index is `first + position`, and only `extent` elements from `first` on count as
+        read.
         """
         if first is None and extent is None:
             return WholeDimension(as_value(position))

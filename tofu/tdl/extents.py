@@ -1,7 +1,7 @@
 """Extents of index variables: the lengths of their ranges.
 
-A description declares an extent, or Tofu infers it from a read of a tensor in which one index is the variable alone.
-For example, the extent of i in `t[i, j]` is `t.shape[0]`.
+A description declares an extent, or Tofu infers it from a read of a tensor. For example, the extent of i in `t[i, j]`
+is `t.shape[0]`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _Definitions:
 def define_extents(
     outputs: Sequence[Output], output_extents: Sequence[Sequence[ExtentSymbol]]
 ) -> dict[str, tuple[Definition, ...]]:
-    """Return all definitions of each index variable's extent. Raise DescriptionError if a variable has none."""
+    """List the definitions of each index variable's extent. Raise DescriptionError if a variable has none."""
     definitions = _Definitions()
     for output, extents in zip(outputs, output_extents, strict=True):
         for variable in output.variables:

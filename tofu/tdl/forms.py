@@ -1,7 +1,7 @@
 """The ways in which a description can state an output: a lambda, `output`, `scatter`, and `unwritten`.
 
-A *pattern* such as "b (g co) *s" names the output's dimensions: first b, then a dimension that merges g and co, then
-any number of further dimensions. Each dimension is a *group* of index variables.
+A *pattern* such as "b (g co) *s" names the output's dimensions. Here, the second dimension merges g and co, and `*s`
+stands for any number of further dimensions. Each dimension is a *group* of index variables.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ __all__ += ["constant", "elementwise", "extent", "merge", "position", "unread"]
 def position(index: Index | int) -> Value:
     """Return an index as a number.
 
-    The operator then cannot be split along the variables of the index, because each worker's kernel counts from zero.
+    An operator cannot be split along these index variables, because each worker would count from zero.
     """
     return Position(as_index(index))
 
@@ -95,8 +95,7 @@ def position(index: Index | int) -> Value:
 def extent(variable: str) -> Index:
     """Return the length of the range of an index variable.
 
-    A description can use this length to declare the length of another variable's range: extents={"ci": data.shape[1] //
-    extent("g")}.
+    Descriptions use it to declare another length: extents={"ci": data.shape[1] // extent("g")}.
     """
     return Index(extent_symbol(f"{variable}.extent"))
 
@@ -110,7 +109,7 @@ def merge(*variables: Index) -> Index:
 
 
 def unread(element: Element) -> Value:
-    """Mark an element that the kernel never reads, because the kernel uses only the shape of the tensor.
+    """Mark an element that the kernel never reads. The kernel uses only the shape of the tensor.
 
     Tofu then passes each worker an array of arbitrary numbers.
     """

@@ -1,7 +1,7 @@
 """An interpreter that computes a description with NumPy. Tests compare the result with the framework's kernel.
 
-A formula with n index variables is computed for all values of these variables at once, as an array of n dimensions. An
-array may have at most `MOST_POINTS` elements.
+A formula with n index variables is computed for all their values at once, as an array of n dimensions. An array may
+have at most `MOST_POINTS` elements.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def interpret(
 ) -> list[Array]:
     """Compute the outputs of an operator from its description, in float64 or complex128. Unwritten outputs are NaN.
 
-    Raises DescriptionError if the description has random numbers, an `Opaque` without a Python function, or an `Any`
-    without an index. Raises TooManyPointsError if the shapes are too large.
+    Raises TooManyPointsError if the shapes are too large. Raises DescriptionError if the description does not define
+    the numbers. For example, it may use random numbers.
     """
     shapes = [array.shape for array in inputs]
     traced = trace(description, attributes, shapes, [len(shape) for shape in output_shapes], output_shapes)

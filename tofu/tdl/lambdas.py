@@ -33,7 +33,7 @@ class Parameters:
 
 
 def read_parameters(function: Callable[..., object]) -> Parameters:
-    """Return the parameters of a lambda that are index variables: all without a default such as `d=d`."""
+    """Return the index variables of a lambda: its parameters without a default value."""
     code = getattr(function, "__code__", None)
     if code is None:
         raise DescriptionError(f"{find_place()}: a lambda over index variables is expected, not {function!r}")
@@ -51,7 +51,7 @@ def list_variables(
     """Return the index variables of a lambda.
 
     If the lambda ends in `*s`, the user must pass `count`, the number of variables, or `names`, such as "b c y0 y1".
-    Error messages name `of`, the function that takes the lambda, and `option`, this function's argument for `count`.
+    Error messages name `of`, the function that takes the lambda, and `option`, its argument for `count`.
     """
     if names is None:
         if parameters.star is not None and count is None:
@@ -73,9 +73,10 @@ def call_with_variables(function: Callable[..., Anything], names: tuple[str, ...
 
 
 def read_extents(extents: Mapping[str, object] | None, names: tuple[str, ...]) -> dict[str, Index]:
-    """Return the extent of each index variable that a description declares. A tuple for `*s` declares s0, s1, ...
+    """Return the declared extents, by index variable.
 
-    Raises DescriptionError for a variable that is not in `names`.
+    A tuple for the parameter `*s` has the extents of s0, s1 and so on. Raises DescriptionError for a variable that is
+    not in `names`.
     """
     declared: dict[str, Index] = {}
     for name, extent in (extents or {}).items():

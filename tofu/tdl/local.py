@@ -79,7 +79,7 @@ class Local:
         return self._extents[variable]
 
     def has(self, variable: str) -> bool:
-        """Return True if the description uses this index variable, which may depend on the attributes."""
+        """Return True if the description uses this index variable."""
         return variable in self._extents
 
     def is_split(self, variable: str) -> bool:

@@ -22,7 +22,7 @@ class Place:
 
 
 def find_place() -> Place:
-    """Return the line of the description that called Tofu: the innermost caller outside `tofu/tdl`."""
+    """Return the line of the description that called Tofu."""
     frame = sys._getframe(1)
     while frame.f_back is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == _LANGUAGE:
         frame = frame.f_back

@@ -78,7 +78,7 @@ class OpaqueResult:
 class Opaque:
     """A computation that the description does not show (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
 
-    The operator can be split along index variables of the arguments (b in the example), but not along variables that
+    The operator can be split along index variables of the arguments (here b). It cannot be split along variables that
     index the result (i and j). The interpreter calls `function` with an array for each slice and a number for each
     element.
     """

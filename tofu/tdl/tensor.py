@@ -43,11 +43,11 @@ class Tensor:
         return len(self._extents_are_one)
 
     def is_one(self, dimension: int) -> bool:
-        """Return True if `dimension` has length 1, so that the tensor may be broadcast along it."""
+        """Return True if `dimension` has length 1, and may be broadcast."""
         return self._extents_are_one[dimension]
 
     def broadcast(self, *indices: Index) -> Value:
-        """Broadcast the tensor by NumPy's rules to as many dimensions as there are `indices`. Return the element at `indices`."""
+        """Return the element at `indices`. The tensor is first broadcast to as many dimensions, as in NumPy."""
         own_indices = indices[len(indices) - self.ndim :]
         if len(indices) < self.ndim:
             raise DescriptionError(

@@ -32,8 +32,7 @@ class Trace:
     output_extents
         The symbols for the lengths of the outputs' dimensions, `output_extents[output][dimension]`.
     definitions
-        For each index variable, all expressions for the length of its range. They must have equal values at given
-        shapes.
+        All expressions for the length of each index variable's range. They must have equal values.
     """
 
     description: Description
@@ -54,10 +53,10 @@ def trace(
     output_ranks: Sequence[int],
     output_shapes: Sequence[Sequence[int]] | None = None,
 ) -> Trace:
-    """Trace a description of an operator with these attributes, input shapes and numbers of output dimensions.
+    """Call the function of a description, and return the formulas that it builds.
 
-    The trace depends only on the number of dimensions and on which dimensions have length 1, unless the description is
-    registered with `concrete=True`. Pass `output_shapes` if the description's function has a parameter of that name.
+    The formulas are valid for all shapes with the same dimensions of length 1. With `concrete=True`, they are valid for
+    these shapes only. Pass `output_shapes` if the function has a parameter of that name.
     """
     parsed_attributes = description.parse_attributes(attributes)
     keyword_arguments = dict(parsed_attributes)

@@ -1,4 +1,4 @@
-"""Count the compared elements of each output, for each way of comparison: by numbers, a relation, or results of parts.
+"""Count the elements of each output that were compared, and the way of comparison: numbers, a relation, or parts.
 
 An output is not compared if the comparison would not notice errors in it.
 """
@@ -55,23 +55,21 @@ class Comparison:
 
 
 def find_kind(comparisons: Iterable[Comparison]) -> Compared:
-    """Return the least reliable way in which outputs were compared.
-
-    `UNWRITTEN` is returned only if no output was compared in another way.
-    """
+    """Return the least reliable way in which elements were compared. `UNWRITTEN` counts as the most reliable way."""
     kinds = {comparison.kind for comparison in comparisons if comparison.cells}
     return max(kinds - {Compared.UNWRITTEN}, default=Compared.UNWRITTEN if kinds else Compared.NOTHING)
 
 
 def count_numbers(expected: Array, output: Array) -> int:
-    """Count the elements that a comparison covers: all elements that are not NaN in both arrays."""
+    """Count the elements that are not NaN in both arrays."""
     return int(output.size - (np.isnan(expected) & np.isnan(output)).sum()) if output.dtype.kind == "f" else output.size
 
 
 def count_overwritten(output: Array, left: Array) -> int:
-    """Count the nonzero elements that a kernel wrote to an output which it should leave unchanged or fill with zeros.
+    """Count the nonzero elements that a kernel wrote by mistake.
 
-    `left` is True for elements that the kernel left unchanged.
+    `left` is True for elements that the kernel left unchanged. The kernel should leave all elements unchanged, or fill
+    them with zeros.
     """
     return int((~left & (output != 0)).sum())
 
@@ -92,7 +90,7 @@ def count_related(
 
 
 def find_mismatches(expected: Sequence[Array | None], outputs: Sequence[Array], tolerance: float) -> dict[int, float]:
-    """Return the relative error of each output whose error is above `tolerance`, by the output's number."""
+    """Return the relative errors above `tolerance`, by the number of the output."""
     pairs = enumerate(zip(expected, outputs, strict=True))
     errors = {n: relative_error(value, output) for n, (value, output) in pairs if value is not None}
     return {n: error for n, error in errors.items() if not error <= tolerance}

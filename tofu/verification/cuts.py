@@ -1,8 +1,8 @@
 """Find all ways to split an operator by running the framework's kernel. The description is not used.
 
 A *cut* divides each input along a dimension, or passes the whole input. All combinations are tried, with attributes
-unchanged or reduced to the size of a part. A cut is kept if the whole outputs are the concatenation, sum or maximum of
-the parts' outputs, or if each part computes the whole outputs.
+unchanged or reduced to the size of a part. A cut is kept if the parts' outputs form the whole outputs: by
+concatenation, sum or maximum, or each part alone.
 """
 
 from __future__ import annotations
@@ -51,10 +51,9 @@ class Geometry:
     Attributes
     ----------
     inputs, outputs
-        For each tensor, the dimension that is split, or None.
+        The dimension of each tensor that is split, or None.
     base, splits
-        `splits` has several ways to divide the length `base` into parts. Longer dimensions are divided in the same
-        ratios.
+        `splits` has several ways to divide the length `base`. Longer dimensions are divided in the same ratios.
     shrunk
         Numbers in the operator's attributes that are also divided in the same ratios.
     pieces
@@ -82,7 +81,7 @@ class Geometry:
         return array.take(range(sum(extents[:-1]), sum(extents)), axis=d)
 
     def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Concatenate the gradients of an input's parts to the gradient of the whole input."""
+        """Concatenate the parts' gradients of an input."""
         d = self.inputs[number]
         assert d is not None
         return np.concatenate(gradients, axis=d)
@@ -136,7 +135,7 @@ def _cuts_equal_shapes_alike(shapes: Sequence[Shape], inputs: Dimensions) -> boo
 
 
 def list_splits(extent: int) -> tuple[Split, ...]:
-    """Return several ways to divide a length into two or three parts, because one way may not reveal a wrong cut."""
+    """Return several ways to divide a length into two or three parts."""
     halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),
@@ -172,7 +171,7 @@ def _infer_shapes_of_parts(forward: Kernel, geometry: Geometry) -> Geometry | No
 
 
 def infer_part(forward: Kernel, geometry: Geometry, split: int, part: int) -> tuple[Shape, ...] | None:
-    """Return the shapes of a part's outputs; None if the framework refuses the part."""
+    """Infer the shapes of a part's outputs. Return None if the framework refuses the part."""
     shapes = [geometry.cut_input(n, array, split, part).shape for n, array in enumerate(forward.inputs)]
     inferred = forward.infer(geometry.shrink(forward.values, split, part), shapes)
     return inferred if inferred is None or len(inferred) == len(forward.outputs) else None
@@ -199,10 +198,10 @@ def find_cut(
     is_needed: Sequence[bool],
     run_part: RunPart,
 ) -> Cut | None:
-    """Run all parts of a split. Return the split as a `Cut` if the results of the parts form the whole outputs.
+    """Run all parts of a split, and return the split as a `Cut`, or None if it does not work.
 
-    Only outputs that are True in `is_needed` are compared. Return None if one of them differs, or if every part
-    computes whole outputs. `roles` has the roles of the inputs and of the outputs.
+    It works if the results form the whole outputs, and no part computes everything. Outputs with False in `is_needed`
+    may differ. `roles` has the roles of the inputs and outputs.
     """
     input_roles, output_roles = roles
     dimensions = {"input": geometry.inputs, "output": geometry.outputs}

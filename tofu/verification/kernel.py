@@ -31,9 +31,9 @@ class Kernel(Protocol):
         """The outputs for `inputs`."""
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the shapes of the outputs for other attributes and input shapes; None if the framework refuses them."""
+        """Infer the output shapes for other attributes and input shapes. Return None if the framework refuses them."""
 
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> Sequence[Array] | None:
-        """Return the outputs for other attributes and inputs; None if the kernel refuses them."""
+        """Run the kernel with other attributes and inputs. Return None if it refuses them."""

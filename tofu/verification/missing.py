@@ -1,4 +1,4 @@
-"""Find splits that a kernel computes correctly, but that the description of the operator does not offer as an axis.
+"""Find splits that a kernel computes correctly, but that the operator's description does not offer.
 
 Each engine explains the known splits of this kind in a list.
 """
@@ -15,7 +15,7 @@ from tofu.verification.cuts import Cut
 
 @dataclass(frozen=True)
 class Missing:
-    """A split of the operator `op` that works, but that the operator's description does not offer."""
+    """A working split of the operator `op` that its description does not offer."""
 
     op: str
     cut: Cut
@@ -58,7 +58,7 @@ def _without_overlap(combine: Combine) -> Combine:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The reason why descriptions do not offer some working splits.
+    """The reason why descriptions lack some working splits.
 
     `op` is a regular expression for the operator's name, and `pattern` a regular expression for the printed cut.
     """
@@ -71,7 +71,7 @@ class Explanation:
 def separate_explained(
     splits: Iterable[Missing], explanations: Sequence[Explanation]
 ) -> tuple[tuple[Missing, ...], tuple[tuple[Missing, str], ...]]:
-    """Return two tuples: the splits without an explanation, and the other splits, each with its explanation."""
+    """Return the splits without an explanation, and the others with their explanations."""
     unexplained, explained = [], []
     for split in splits:
         matching = (e for e in explanations if re.fullmatch(e.op, split.op) and re.match(e.pattern, repr(split.cut)))

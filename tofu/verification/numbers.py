@@ -14,8 +14,8 @@ from tofu.verification.kernel import Array, Shape
 class Numbers:
     """A description of random numbers from `low` to below `high`. They are integers if `is_whole` is True.
 
-    If `is_index` is True, the numbers are positions in a dimension of extent `high`. If `is_length` is True, the
-    numbers are lengths up to `high`, which is then included.
+    If `is_index` is True, the numbers are positions in a dimension of extent `high`. If `is_length` is True, they are
+    lengths up to and including `high`.
     """
 
     low: float

@@ -32,7 +32,7 @@ class StrategyReport:
     Attributes
     ----------
     combine
-        For each output, how the results of the parts were combined.
+        How the parts' results were combined to each output.
     largest_error
         The largest error, relative to the largest magnitude of the output. 0 means bitwise equal.
     cells
@@ -64,8 +64,8 @@ class NodeReport:
     Attributes
     ----------
     description_error
-        The largest error of the description's numbers. None if the operator is random or has no formula; `checked` then
-        states what was checked instead.
+        The largest error of the description's numbers. None if there are no numbers to compare. `checked` then tells
+        what was checked instead.
     refused
         The reason why the description does not cover these attributes, or "".
     is_elementwise, is_opaque
@@ -74,7 +74,7 @@ class NodeReport:
     outputs
         The outputs that need a comparison. Scratch memory is left out.
     compared
-        For each output, the number of compared elements and the way in which they were compared.
+        The number of compared elements of each output, and the way in which they were compared.
     """
 
     op: str

@@ -34,7 +34,7 @@ def split_range(extent: int, parts: int) -> list[Range]:
 def count_parts(access: OperatorAccess, axes: Sequence[int], count: int) -> dict[int, int]:
     """Return the number of parts along each axis, if each of `axes` is split into `count` parts.
 
-    If one of `axes` is nested, its outer axes are split into single positions. They come first in the result.
+    The outer axes of nested axes come first, and are split into single positions.
     """
     outer = {axis: [access.axes.index(name) for name in access.outer_axes.get(access.axes[axis], ())] for axis in axes}
     counts = dict.fromkeys((a for axis in axes for a in (*outer[axis], axis)), count)
@@ -66,7 +66,7 @@ def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence
 def find_part(access: InputAccess | OutputAccess, shape: Shape, part: Part, extents: Sequence[int]) -> Box:
     """Return the region of a tensor that a part reads or writes.
 
-    The region is empty if the tensor is one slice along a dimension, and the part does not contain this slice.
+    The region may be empty if the tensor is one slice of others, as in a stack.
     """
     region = find_region(access.rows, shape, part, extents)
     if access.absent is None:
@@ -84,7 +84,7 @@ def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[i
     """Return the region of an input that the kernel of a part receives.
 
     Elements outside of the tensor are `fill`. If only the first part reads an input (`addend_axes`), other parts
-    receive zeros. An input that the kernel should not read is filled with NaN, so that a wrong read is noticed.
+    receive zeros. An input that the kernel should not read is filled with NaN.
     """
     region = find_region(access.rows, array.shape, part, extents)
     if not access.is_read:
@@ -98,7 +98,7 @@ def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[i
 
 
 def move_elements(inputs: Sequence[Array], access: OperatorAccess, part: Part, shapes: Sequence[Shape]) -> list[Array]:
-    """Return the outputs of a part, for an operator that only moves elements. No kernel runs; regions are copied.
+    """Copy the outputs of a part, for an operator that only moves elements. No kernel runs.
 
     `shapes` are the shapes of the whole outputs.
     """
@@ -158,8 +158,8 @@ def combine_outputs(
 ) -> Array:
     """Combine the outputs of the parts. Elements that no part writes are zero, as in the gradient of a slice.
 
-    `splits` has the ranges of each split axis. `part_outputs` has an array for each combination of ranges, in the order
-    of `list_parts`. Raises SplitError if concatenated parts overlap, or if parts that should be equal differ.
+    `splits` has the ranges of each split axis. `part_outputs` has an array for each part, in the order of `list_parts`.
+    Raises SplitError if concatenated parts overlap, or if parts that should be equal differ.
     """
     regions = [find_part(access, shape, part, operator_access.extents) for part in list_parts(splits)]
     clipped_parts = [_clip_output(region, piece, shape) for region, piece in zip(regions, part_outputs, strict=True)]
@@ -211,7 +211,7 @@ def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ..
 
 
 def relative_error(value: Array, reference: Array) -> float:
-    """Return the largest error of an element, divided by the largest magnitude in `reference` or by 1, whichever is larger.
+    """Return the largest error, divided by the largest magnitude in `reference`, but at least by 1.
 
     Return infinity if the shapes differ, or if an element is NaN in only one array.
     """

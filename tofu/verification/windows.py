@@ -23,7 +23,7 @@ _CHANGE = 64.0  # added to input elements; large enough to change a maximum, too
 
 @dataclass(frozen=True)
 class Windows:
-    """The input rows that each output row reads: output row n reads `size` rows, from `begin + n * step` on."""
+    """Windows of input rows. Output row n reads `size` rows, from row `begin + n * step` on."""
 
     begin: int
     size: int
@@ -45,10 +45,10 @@ class WindowGeometry(Geometry):
     Attributes
     ----------
     windows
-        For each input, the windows, or None if the input is not read in windows.
+        The windows of each input, or None if it is not read in windows.
     zeroed
-        The name of an attribute and a position in it, such as one side of a padding. The number there is set to zero
-        for each part. None if no attribute changes.
+        A number in the attributes that is zero for parts, such as one side of a padding. It is a pair: the name of the
+        attribute, and a position in it. None if no attribute changes.
     fill
         The value of the padding. If `zeroed` is set, each part receives input rows that include the padding.
     """
@@ -77,7 +77,7 @@ class WindowGeometry(Geometry):
         return np.where(inside.reshape(shape), cells, np.asarray(self.fill).astype(array.dtype)).astype(array.dtype)
 
     def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Add the gradients of an input's parts to the gradient of the whole input. Drop rows outside of the input."""
+        """Add up the parts' gradients of an input. Drop rows outside of the input."""
         d = self.inputs[number]
         assert d is not None
         result = np.moveaxis(np.zeros_like(whole), d, 0)

@@ -40,8 +40,8 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
     """Find results that can use the memory of a donated argument.
 
-    Return a mapping from the position of the result to the position of the argument. As in `jax.jit`, a result takes
-    the first free donated argument of the same shape and type.
+    Return a map from results to arguments, by position. As in `jax.jit`, a result takes the first free donated argument
+    of the same shape and type.
     """
     free = list(donated)
     found: dict[int, int] = {}
@@ -56,7 +56,7 @@ def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
 def predict_temporaries(step: Step, overwritten: Mapping[int, int] = MappingProxyType({})) -> int:
     """Return the bytes that a program needs in addition to its arguments and results.
 
-    `overwritten` maps results to the donated arguments whose memory they use. `find_overwritten` returns this mapping.
+    `overwritten` is the result of `find_overwritten`.
     """
     given = {*step.inputs, *step.constants}
     alias, types = Aliases(step.equations), list(step.types)
@@ -155,11 +155,11 @@ class _Memory:
     Attributes
     ----------
     last
-        For each value, the time of its last read.
+        Value -> time of its last read.
     length
         The time at which the program ends.
     of
-        For each value, the position of its buffer in `buffers`.
+        Value -> position of its buffer in `buffers`.
     """
 
     last: dict[int | None, int]
@@ -206,10 +206,6 @@ def _pack(
     separate_buffers: Mapping[int, int | None],
     depth: Mapping[int, int],
 ) -> int:
-    """Return the largest number of bytes that temporary values need at one time.
-
-    `separate_buffers` maps each result to the donated argument that the result overwrites, or to None.
-    """
     memory = _list_buffers(order, types, results, separate_buffers)
     spaces = {
         memory.of[value]: [Buffer(0, 0, memory.last[argument])] if argument in memory.last else []
@@ -227,10 +223,6 @@ def _pack(
 
 
 def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], length: int) -> list[Buffer]:
-    """Return the buffers that cannot use the memory of results.
-
-    Each list in `spaces` has buffers that share the memory of a result. The first buffer is the result itself.
-    """
     spaces = sorted(spaces, key=lambda space: space[0].size)
     sizes = [space[0].size for space in spaces]
     occupied = _Occupied(length, len(spaces))

@@ -35,7 +35,7 @@ class Workers:
 
     @contextmanager
     def remember(self) -> Iterator[None]:
-        """Return a context in which each number that depends on the worker is computed only once."""
+        """Return a context in which each number for this worker is computed only once."""
         before = self._known_numbers
         self._known_numbers = dict(before)
         _ = self.me  # before any loop: XLA on CPUs cannot look up the number in the kernel of a small loop
@@ -62,8 +62,7 @@ class Workers:
     def pick(self, table: Any) -> list[Any]:
         """Return this worker's row of `table`, as a list of numbers.
 
-        A number that is equal on all workers becomes a constant. Other integers are unsigned if none is negative,
-        because JAX adds code for signed indices.
+        A number that is equal on all workers becomes a constant.
         """
         columns = np.asarray(table).reshape(self.count, -1).T
         if columns.dtype != bool:
@@ -169,8 +168,7 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
     """Return the region of an array that begins at `begins` and has the shape `extents`. `begins` may be traced.
 
-    To read one integer at a traced position, this function sets all other integers to 0 and sums the array. A slice of
-    one integer can be wrong in JAX 0.6.2 on CPUs, if the array is a product.
+    A single integer is read without a slice, which can be wrong in JAX 0.6.2 on CPUs.
     """
     is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
     if is_known or prod(extents) > 1 or not jnp.issubdtype(array.dtype, jnp.integer):
@@ -182,7 +180,7 @@ def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
 def _find_maximum(array: Any, axis_names: tuple[str, ...]) -> Any:
     """Return the maximum over devices, or NaN if any number is NaN.
 
-    XLA ignores NaN on CPUs. So this function compares numbers as integers, among which NaN is the largest.
+    On CPUs, XLA's maximum ignores NaN. So the numbers are compared as integers, of which NaN is the largest.
     """
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         return _reduce_in_parts(jnp.max, array, axis_names)
@@ -216,7 +214,7 @@ def _reduce_in_parts(along_dimension: Callable[..., Any], array: Any, axis_names
 
 
 def _reorder_negative(integers: Any) -> Any:
-    """Convert the bits of floating-point numbers to integers of the same order. A second call converts them back."""
+    """Convert the bits of floating-point numbers to integers in the same order, or back."""
     return jnp.where(integers < 0, integers ^ jnp.iinfo(integers.dtype).max, integers)
 
 
@@ -241,7 +239,7 @@ def _convert_fill(fill: float, dtype: Any) -> Any:
 
 
 class _Reducer(NamedTuple):
-    """A reduction in three forms: over devices, of two arrays, and along a dimension of one array.
+    """A reduction: over devices, of two arrays, or along a dimension.
 
     `neutral` returns the number that does not change a result, such as 0 for a sum.
     """

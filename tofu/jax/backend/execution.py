@@ -32,8 +32,7 @@ class Scope:
     sums
         Partial sums that loops are still adding to. Keys are value numbers of the step.
     separate_sums
-        Arrays with one sum for each iteration of an inner loop, which a later loop reads. Keys are value numbers of the
-        step.
+        Sums for each iteration of an inner loop, which a later loop reads. Keys are value numbers of the step.
     """
 
     program: SpmdProgram
@@ -50,7 +49,7 @@ class Scope:
                 self._run_equation(item)
 
     def get_array(self, value: int) -> Any:
-        """Return an array by its number in the `Lockstep` program. Transfer the array if that has not happened yet."""
+        """Return an array by its number in the `Lockstep` program. Transfer it if necessary."""
         if value not in self.values:
             inputs = list(map(self.get_array, self.program.lockstep.transfers[value].inputs))
             collectives = self.program.collectives[value]

@@ -5,8 +5,7 @@ result. These are the rules of XLA's fusion pass:
 
 - A cheap operation is computed again in each reader that it can be fused into. For other readers, its result is stored.
 - A costly operation is computed only once.
-- If the result of an operation with several large operands is stored for one reader, all readers read the stored
-  result, because it is smaller than the operands.
+- An operation with several large operands is computed only once if its result is stored anyway.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ FILLING = read_names("broadcast_in_dim iota")
 
 @dataclass(eq=False)
 class Buffer:
-    """A range of memory that is in use from time `first` to time `last`. It may overwrite the buffers in `over`."""
+    """A range of memory, in use from time `first` to time `last`. It may overwrite the buffers in `over`."""
 
     size: int
     first: int
@@ -63,7 +62,7 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """Return a copy of the buffer that is in use `moments` units of time later."""
+        """Return a copy of the buffer. It is in use `moments` units of time later."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 
@@ -78,7 +77,7 @@ class Operation:
     length
         The time that the operation takes: 1, or more for a loop.
     moved
-        Values that the operation cannot overwrite, because it reads their elements in another order than it writes.
+        Values that the operation cannot overwrite, because it reads and writes in different orders.
     """
 
     name: str
@@ -95,7 +94,7 @@ class Operation:
 
 
 def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Return two maps: from each value to the operation that computes it, and to the operations that read it."""
+    """Map each value to the operation that computes it, and to the operations that read it."""
     makers = {value: n for n, operation in enumerate(operations) for value in operation.makes}
     readers: dict[int, list[int]] = {}
     for n, operation in enumerate(operations):
@@ -105,7 +104,7 @@ def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, li
 
 
 def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
-    """Fuse operations as XLA does. The returned operations read and write only values in memory."""
+    """Fuse operations as XLA does. Return operations that read and write only values in memory."""
     fusion = _Fusion(list(operations), results, types)
     stored_operations: list[Operation] = []
     fused_operations: dict[int, Operation] = {}  # by result, with reads of values in memory only
@@ -129,7 +128,7 @@ class _Fusion:
     """A choice of the operations that XLA fuses.
 
     A *root* is an operation whose results are stored in memory. XLA computes operation n within the roots in
-    `roots[n]`. The entry for a root is True if this root reads an element of operation n's result more than once.
+    `roots[n]`. The value of a root is True if it reads elements of n's result more than once.
     """
 
     def __init__(self, operations: list[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> None:

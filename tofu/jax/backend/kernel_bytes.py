@@ -16,7 +16,7 @@ def find_kernel_bytes(program: Program) -> dict[int, int]:
     """Return the bytes that the kernel of each operator reads and writes in one run.
 
     Operators that are fused into others have no kernel. Only the first worker is examined, because the shards of all
-    workers have equal shapes. Values from other workers or from outside a loop are read from memory.
+    workers have equal shapes.
     """
     graph, nodes = program.graph, program.nodes
     first_workers_nodes = [number for number, node in enumerate(nodes) if node.worker == 0]

@@ -39,10 +39,9 @@ class WorkerSelection(Protocol):
 
 @dataclass(frozen=True)
 class RepeatedElements:
-    """Elements of an operand that a sum or another reduction would include twice, because shards overlap.
+    """Elements of an operand that a sum would include twice, because shards overlap.
 
-    They are at the end of the worker's shard, from position `counts[worker]` of `dimension` on. A reduction reads
-    `neutral` instead, which is 0 for a sum.
+    They begin at position `counts[worker]` of `dimension`. A reduction reads `neutral` instead, which is 0 for a sum.
     """
 
     operand: int
@@ -66,11 +65,11 @@ class LocalCall:
     parameters
         The equation's parameters, changed to fit the shapes of shards.
     attributes_by_worker
-        For each worker, the attributes that depend on its shards, such as the first position of a shard.
+        The attributes that differ between workers, such as the first position of a shard.
     output_boxes
-        For each output, the region of each worker's shard.
+        The regions of the workers' shards, by output.
     repeated
-        Elements that this worker leaves out of a reduction, because another worker includes them.
+        Elements that another worker includes in a reduction, and this worker leaves out.
     """
 
     equation: Equation
@@ -94,13 +93,13 @@ class LocalCall:
         return evaluate(replace(self.equation, params={**self.parameters, **replaced}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
-        """Return this worker's value of the attribute `name`, or `default` if there is none, as a list of numbers."""
+        """Return this worker's value of the attribute `name` or `default`, as a list of numbers."""
         rows = [attributes.get(name, default) for attributes in self.attributes_by_worker]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
     @cached_property
     def split_dimensions(self) -> list[int]:
-        """The dimensions along which the first operand is split, and along which the primitive looks up positions."""
+        """The split dimensions of the first operand in which the primitive looks up positions."""
         begins = [attributes.get("first", ()) for attributes in self.attributes_by_worker]
         return sorted({d for begin in begins for d, first in enumerate(begin) if first})
 
@@ -149,8 +148,7 @@ def find_repeated_elements(
 ) -> list[RepeatedElements]:
     """Find elements of operands that a reduction would include twice, because shards overlap.
 
-    For each axis along which shards overlap, `own_counts` has the number of positions that each worker includes.
-    Indices of a gather or scatter are not replaced, because the primitive may require unique or sorted indices.
+    `own_counts` has the number of positions that each worker includes, by axis with overlapping shards.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -187,7 +185,7 @@ def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Draw all numbers and return this worker's shard, because each number depends on how many are drawn."""
+    """Draw all numbers, and return this worker's shard."""
     (keys,) = operands
     (all_numbers,) = call.bind(operands, shape=call.equation.params["shape"])
     return [call.take_part(all_numbers, sharded_dimensions=keys.ndim)]
@@ -199,7 +197,7 @@ def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Gather rows. Rows outside this worker's shard become zeros, so that the sum over all workers has every row."""
+    """Gather rows. Rows outside this worker's shard become zeros, because the results of all workers are added."""
     operand, indices = operands
     dimension_numbers, params = call.equation.params["dimension_numbers"], call.equation.params
     first_rows = call.pick("first", (0,) * operand.ndim)
@@ -251,7 +249,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
 
 
 def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
-    """Clamp the start indices of a dynamic slice or update, because XLA does not clamp them if it merges two slices."""
+    """Clamp the start indices of a dynamic slice or update. XLA itself does not clamp them if it merges two slices."""
     operand_count = 1 if name == "dynamic_slice" else 2
     window_sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
     clamped = list(operands[:operand_count])
@@ -262,10 +260,9 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 
 
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
-    """Clamp the indices of a gather, even if `mode` promises that they are in bounds.
+    """Clamp the indices of a gather, because not all are in bounds as `mode` promises.
 
-    `jax.vmap` of dynamic slices makes this promise for indices that may be out of bounds, and XLA relies on the
-    promise.
+    An example is `jax.vmap` of a dynamic slice.
     """
     dimensions, slice_sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
     last_start = np.array([shape[d] - slice_sizes[d] for d in dimensions])
@@ -273,7 +270,7 @@ def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> 
 
 
 def _widen(indices: Any) -> Any:
-    """Convert small indices to 32 bits, because XLA aborts if a shard's first row number does not fit into the type."""
+    """Convert small indices to 32 bits, so that all row numbers fit."""
     return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 
@@ -312,7 +309,7 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return a slice. Elements outside this worker's shard become zeros, so that the sum over workers is complete."""
+    """Return a slice. Elements outside the shard become zeros, because the workers' results are added."""
     operand, *starts = operands
     sizes = call.parameters["slice_sizes"]
     begins, bits, is_own = _find_begins(call, operand.shape, sizes, starts), as_bits(operand), jnp.bool_(True)
@@ -326,7 +323,6 @@ def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 def _find_begins(
     call: LocalCall, shape: Sequence[int], window_sizes: Sequence[int], starts: Sequence[Any]
 ) -> list[Any]:
-    """Return the start of a window, relative to the worker's shard. The start may be outside the shard."""
     complete_extents, split_dimensions = call.find_complete_extents(), call.split_dimensions
     index_dtype = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
     begins = []

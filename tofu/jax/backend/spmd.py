@@ -40,8 +40,8 @@ class SpmdProgram:
     """A planned step as a JAX program for all workers.
 
     The program takes the arrays in the step's arguments, then the constants that the step closes over.
-    `operand_numbers` has the value number of each of them in the step. If the shards of an array overlap, the program
-    takes or returns a joined array instead (`uneven.py`).
+    `operand_numbers` has their value numbers in the step. An array with overlapping shards is passed as a joined array
+    (`uneven.py`).
     """
 
     def __init__(self, native: Native, program: PlannedProgram) -> None:
@@ -71,7 +71,7 @@ class SpmdProgram:
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
-        """For each value that workers transfer, its collectives. Keys are value numbers of the `Lockstep` program."""
+        """The collectives that transfer values. Keys are value numbers of the `Lockstep` program."""
         lockstep = self.lockstep
         if is_checked() and lockstep.moved_bytes > self._planned.remote_bytes:
             raise InternalError(
@@ -90,7 +90,7 @@ class SpmdProgram:
 
     @cached_property
     def shards(self) -> dict[int, int]:
-        """A map from the number of a value in the step to the number of its shards in the `Lockstep` program."""
+        """Number of a value in the step -> number of its shards in the `Lockstep` program."""
         tensors, shards = self.native.tensor_of.items(), self.lockstep.shards
         return {number: shards[tensor] for number, tensor in tensors if tensor in shards}
 
@@ -132,7 +132,7 @@ class SpmdProgram:
     def map_over_mesh(self, mesh: Mesh, is_checked: bool = False) -> Any:
         """Return the program under `jax.shard_map`, as a function of complete arrays.
 
-        If `is_checked` is True, JAX raises TypeError or ValueError unless it can prove that replicas are equal.
+        If `is_checked` is True, JAX must prove that replicas are equal, or raises TypeError or ValueError.
         """
         specs = [sharding.spec for sharding in self.shardings(mesh)]
         result_specs = [sharding.spec for sharding in self.result_shardings(mesh)]
@@ -141,7 +141,7 @@ class SpmdProgram:
     def check_replicas(self, mesh: Mesh) -> bool:
         """Return True if JAX can prove that workers with the same shard compute the same numbers.
 
-        The program is traced but not compiled, because JAX's check fails on primitives that are compiled to loops.
+        The program is traced, but not compiled.
         """
         try:
             jax.eval_shape(self.map_over_mesh(mesh, is_checked=True), *self.argument_structs(mesh))
@@ -162,7 +162,7 @@ class SpmdProgram:
             ]
 
     def find_compute(self, equation: Equation) -> Compute | None:
-        """Return the instruction for an equation. Return None if its results are only transferred or not needed."""
+        """Return the instruction for an equation, or None if no kernel needs to run."""
         return self.lockstep.computes.get(self._operator_by_origin[id(equation)])
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:
@@ -191,7 +191,7 @@ class SpmdProgram:
 
     @cached_property
     def _layout_owners(self) -> dict[int, int]:
-        """A map from each result to the value that decides its layout: the argument that it replaces, or itself."""
+        """Result -> the value that has the result's layout."""
         next_values, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         pairs = enumerate(zip_longest(self.step.outputs, self.step.inputs[: len(self.step.outputs)]))
         return {
@@ -207,7 +207,7 @@ class SpmdProgram:
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:
-        """Find the copy of value `number` that has the layout of value `layout_owner`. Return its `Lockstep` number."""
+        """Return the `Lockstep` number of value `number` in the layout of value `layout_owner`."""
         if self.find_layout(layout_owner) == self.find_layout(number):
             return self.shards[number]
         return self._value_by_result[self.native.tensor_of[number], self.find_layout(layout_owner)]

@@ -34,7 +34,7 @@ class UnevenSharding:
     part
         Shape of each shard.
     begins
-        For each dimension, the positions at which the shards begin.
+        The first positions of the shards, by dimension.
     joined
         The `NamedSharding` of the joined array, in which the shards are side by side.
     """
@@ -135,7 +135,7 @@ class UnevenArray:
     Attributes
     ----------
     joined
-        A JAX array in which the shards are side by side, so that some elements occur twice.
+        A JAX array with the shards side by side. Some elements occur twice.
     parts
         The sharding.
     """
@@ -156,7 +156,7 @@ class UnevenArray:
 
     @property
     def weak_type(self) -> bool:
-        """True if operations with another array use the other array's type, as for a Python number."""
+        """True if the array adopts the type of other operands, as a Python number does."""
         return bool(getattr(self.joined, "weak_type", False))
 
     @property
@@ -250,7 +250,7 @@ for _method in (*_BINARY, *_REFLECTED, *_COMPARISONS, *_OTHER_METHODS):
 def find_sharding(
     boxes: Sequence[Box], layout: Layout, factors: Sequence[int], shape: tuple[int, ...], joined: NamedSharding
 ) -> UnevenSharding | None:
-    """Return a sharding for overlapping shards with the regions `boxes`, or None if no two shards overlap."""
+    """Return a sharding for shards with the regions `boxes`. Return None if no shards overlap."""
     if find_layout(boxes, shape, factors) is not None:
         return None
     shard_shape = tuple(end - begin for begin, end in boxes[0])

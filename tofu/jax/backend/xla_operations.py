@@ -43,10 +43,7 @@ class Aliases:
                 self._operand_by_alias.update(zip(item.outputs, item.inputs, strict=True))
 
     def makes_aliases(self, equation: Equation) -> bool:
-        """Return True if the results of an equation share the memory of its operands.
-
-        A transpose of a matrix product counts, because XLA computes the transposed product instead.
-        """
+        """Return True if the results of an equation share the memory of its operands."""
         is_transpose = equation.primitive.name == "transpose" and equation.params["permutation"] == (1, 0)
         return equation.primitive.name in ALIASES or (is_transpose and equation.inputs[0] in self._matrix_products)
 
@@ -62,7 +59,7 @@ class Aliases:
 
 
 class Kernels:
-    """Converts the equations of a program or loop body to operations. It appends the types of new values to `types`."""
+    """A converter from equations to operations. It appends the types of new values to `types`."""
 
     def __init__(self, types: list[ValueType], aliases: Aliases) -> None:
         self._types, self._aliases = types, aliases

@@ -65,7 +65,7 @@ class PlanRow:
 
     @property
     def is_peer(self) -> bool:
-        """True for a plan made by hand, if it applies to the step and devices do not repeat each other's arithmetic."""
+        """True for a plan made by hand that applies to the step. Devices must not repeat each other's arithmetic."""
         return self.planned_bytes is None and self.moved_bytes >= 0 and not self.work > MOST_WORK
 
 
@@ -92,8 +92,7 @@ class PlanComparison:
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
         """Yield the rows of the table: plans that Tofu makes, then peers (plans made by hand).
 
-        The last rows compare them at equal memory. For each peer, Tofu makes a plan that needs no more memory than the
-        peer.
+        The last rows are plans of Tofu that need no more memory than a peer.
         """
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)
@@ -108,11 +107,11 @@ class PlanComparison:
 
     @cached_property
     def split(self) -> PlanRow:
-        """The row of the table for a plan in which Tofu splits all tensors except small ones."""
+        """The row for Tofu's default plan, which splits all large tensors."""
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
-        """For each peer, let Tofu make a plan whose arguments need no more memory. Yield the rows of these plans."""
+        """Yield a row for each peer: a plan of Tofu that needs no more memory for arguments."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)
@@ -145,7 +144,7 @@ class PlanComparison:
 
     @staticmethod
     def attempt(name: str, make: Callable[[str], PlanRow]) -> PlanRow:
-        """Call `make(name)`, which returns a row. If it raises an error, return a row that shows the error."""
+        """Return the row from `make(name)`, or, after an error, a row that shows the error."""
         try:
             return make(name)
         except (TofuError, ValueError) as error:

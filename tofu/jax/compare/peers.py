@@ -104,7 +104,7 @@ def data_parallel(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
 def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
     """Return shardings that split the batch and the large tensors of the state (FSDP, ZeRO-3).
 
-    A tensor is split along its largest dimension that the number of devices divides.
+    A tensor is split along its largest dimension that can be divided equally.
     """
 
     def place(leaf: Any) -> NamedSharding:

@@ -2,9 +2,8 @@
 
     count_traffic(step.lower(*args).compile().as_text(), devices)
 
-A collective in a loop is counted once for each iteration, or only once if XLA does not report the number of iterations.
-If collectives are asynchronous, as on TPUs, bytes that are transferred while devices compute are also counted
-separately.
+A collective in a loop is counted for each iteration, if XLA reports their number. If collectives are asynchronous, as
+on TPUs, bytes that are transferred while devices compute are also counted separately.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class CollectiveTraffic:
     bytes
         All bytes.
     between
-        Bytes that cross from one host to another, if the devices of a host relay data to each other.
+        Bytes that cross between hosts. Devices of one host relay data to each other.
     overlapped
         Bytes that are transferred while devices compute.
     count
@@ -176,7 +175,7 @@ def _find_share_between_hosts(pairs: Sequence[tuple[int, int]], host_devices: in
 
 
 def _find_relayed_share(groups: Sequence[Sequence[int]], host_devices: int) -> float:
-    """Return the share of the received bytes that comes from other hosts, if the devices of a group form a ring.
+    """Return the share of received bytes that comes from other hosts, in groups that form rings.
 
     In such a ring, one device of each host receives from another host.
     """

@@ -1,4 +1,4 @@
-"""Copy the arrays that a step closes over, so that the traced step stays the same if the user changes these arrays."""
+"""Copy the arrays that a step closes over. The user may then change the original arrays."""
 
 from __future__ import annotations
 

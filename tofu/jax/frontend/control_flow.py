@@ -22,8 +22,8 @@ RUN_WHERE_TAKEN = ("while", "pure_callback")
 def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
     """Inline the branches of a `cond` and return its results. Return None if the `cond` must stay one equation.
 
-    If the branch is known only at run time, all branches are computed, and a select chooses the results. A `cond` with
-    a `while_loop` or a `jax.pure_callback` stays one equation, because only the chosen branch may run.
+    Branches that are chosen at run time are all computed, and a select chooses the results. A `cond` with a
+    `while_loop` or a `jax.pure_callback` stays one equation, because only the chosen branch may run.
     """
     index, *operands = equation.inputs
     branches = jaxpr_equation.params["branches"]
@@ -46,7 +46,7 @@ def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation
 
 
 def must_be_taken(jaxpr: core.Jaxpr) -> bool:
-    """Return True if a jaxpr must not run unless its branch is chosen, because of a primitive such as `while`."""
+    """Return True if a jaxpr, for example one with a `while`, must run only when its branch is chosen."""
     return any(
         equation.primitive.name in RUN_WHERE_TAKEN
         or any(must_be_taken(body.jaxpr) for body in list_bodies(equation.params))

@@ -1,7 +1,7 @@
 """A step as a list of equations and loops: a jaxpr in which all calls are inlined.
 
-Equations refer to values by number. A loop may sum a result over its iterations. If an outer loop sums the result but
-an inner loop does not, there is a *separate sum* for each iteration of the inner loop.
+Equations refer to values by number. A loop may sum a result over its iterations. If only the outer of two loops sums
+it, there is a *separate sum* for each iteration of the inner loop.
 """
 
 from __future__ import annotations
@@ -130,10 +130,10 @@ class Equation:
     line
         Line of the user's program that created the equation.
     checkpoint
-        If the backward pass computes the equation again, the number of its `jax.checkpoint`. Otherwise None.
+        The number of the `jax.checkpoint` for which the backward pass computes the equation again, or None.
     loops_summed
-        The number of enclosing loops that sum the equation's only result, in the type `summed_dtype`. Only equations
-        after these loops can read the sum.
+        The number of loops around the equation that sum its result, in the type `summed_dtype`. Only equations after
+        these loops read the sum.
     has_separate_sums
         True if outer loops sum the result and the innermost loop does not. A later loop reads these separate sums
         (`Loop.separate_sums`).
@@ -161,7 +161,7 @@ class Equation:
         return list(results) if self.primitive.multiple_results else [results]
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Compute the results, and add them to `values`, which has the operands."""
+        """Compute the equation. `values` contains its operands, and receives its results."""
         results = self.evaluate([read_operand(x, values) for x in self.inputs])
         if self.loops_summed:
             (number,) = self.outputs
@@ -207,7 +207,7 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class LoopSum:
-    """The sum of a result over one or more loops, as seen from one of these loops.
+    """The sum of a result over loops, from the view of one of these loops.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ class LoopSum:
     is_outermost
         True if no loop around this loop adds to the sum.
     stack_shape
-        The leading dimensions of the sum: (n,) if it consists of n separate sums, otherwise ().
+        (n,) for n separate sums, otherwise ().
     """
 
     equation: Equation
@@ -236,8 +236,7 @@ class LoopSum:
 class Loop:
     """A loop of `length` iterations, such as a `lax.scan`. If `reverse` is True, it scans arrays from the end.
 
-    The values in `separate_sums` have separate sums, which an earlier loop computed. Iteration t of this loop reads sum
-    t of each value.
+    An earlier loop computed the sums in `separate_sums`. Iteration t of this loop reads sum t of each.
     """
 
     equations: tuple[Equation | Loop, ...]
@@ -266,7 +265,7 @@ class Loop:
         return replace(self, equations=equations, carries=carries)
 
     def walk_sums(self, depth: int = 1) -> Iterator[LoopSum]:
-        """Yield the results that this loop sums, or stacks as separate sums. Inner loops may compute these results.
+        """Yield the sums of this loop, also of results that inner loops compute.
 
         `depth` is 1 for the loop itself, and increases by 1 with each inner loop.
         """
@@ -278,7 +277,7 @@ class Loop:
                 yield LoopSum(item, item.has_separate_sums and depth == 1, depth == outermost, stack_shape)
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Run the loop. Add its results to `values`, and also the values of its last iteration."""
+        """Run the loop. Add its results and the values of its last iteration to `values`."""
         loop_sums = list(self.walk_sums())
         for loop_sum in loop_sums:
             if loop_sum.is_outermost:
@@ -335,7 +334,7 @@ class Step:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def compute_all(self, arguments: Sequence[Any]) -> dict[int, Any]:
-        """Run the step on one device and return all values. Values in a loop are those of its last iteration."""
+        """Run the step on one device and return all values. A value in a loop comes from the last iteration."""
         values: dict[int, Any] = dict(zip(self.inputs, arguments, strict=True)) | dict(self.constants)
         for item in self.equations:
             item.compute(values)

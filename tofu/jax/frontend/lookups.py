@@ -58,8 +58,8 @@ class KnownLookup:
     rest
         The index arrays for other dimensions of the array. Their last dimension has extent 1.
     batches
-        The dimension of the indices that corresponds to each batch dimension of the array. A dimension with several
-        known positions becomes a batch dimension.
+        Batch dimension of the array -> dimension of the indices. A dimension with several known positions counts as a
+        batch dimension.
     """
 
     known: Mapping[int, Positions]
@@ -67,7 +67,7 @@ class KnownLookup:
     batches: Mapping[int, int]
 
     def without_batches(self, dimensions: Iterable[int]) -> tuple[int, ...]:
-        """Return those of the given dimensions that are not batch dimensions of the array."""
+        """Remove the batch dimensions of the array from `dimensions`."""
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:
@@ -115,8 +115,8 @@ def find_lookup(
 ) -> KnownLookup | None:
     """Find the known positions of a gather or scatter. Return None if no position is known.
 
-    `indices` has a position for each of `dimensions`. A slice has the extents `sizes`, before its `collapsed`
-    dimensions are removed. `batched` maps batch dimensions of the operand to batch dimensions of the indices.
+    `indices` has a position for each of `dimensions`. A slice has the extents `sizes`, including its `collapsed`
+    dimensions. `batched` maps batch dimensions of the operand to dimensions of the indices.
     """
     shape = builder.find_type(operand).shape
     partial = (d for d in range(len(shape)) if d not in dimensions and d not in batched and sizes[d] < shape[d])
@@ -148,7 +148,7 @@ def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
 
 
 def find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
-    """Return the positions along one dimension for the indices `piece`, or None if they are unknown or irregular."""
+    """Return the positions that the indices `piece` select in one dimension, or None if they are unknown."""
     found = find_progression(builder, piece)
     if found is None:
         return None
@@ -203,5 +203,5 @@ def is_large(sizes: Sequence[int], shape: Sequence[int]) -> bool:
 
 
 def clamp(begin: Any, extent: int, size: int) -> int:
-    """Return the first position of a window, after moving the window inside the array if necessary."""
+    """Return the first position of a window. A window that is partly outside the array is moved inside."""
     return int(min(max(begin, 0), extent - size))

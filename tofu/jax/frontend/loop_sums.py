@@ -1,9 +1,8 @@
 """Move sums out of loops, such as gradients of weights that are summed over time steps or micro-batches.
 
-Often, a loop only adds to a carried value c, as in c' = c + T(p), where p is a matrix product and T is linear. Then the
-final value is c + T(sum of p), for the initial c. Each worker sums its own products p in the loop, and workers
-communicate once after the loop instead of in every iteration. But each worker must store its partial sum, which may be
-as large as the complete tensor.
+Often, a loop only adds to a carried value: c' = c + T(p). Here, p is a matrix product and T is linear. Then the final
+value is c + T(sum of p), for the initial c. Each worker sums its own products p in the loop. The workers communicate
+once, after the loop. But each worker must store its partial sum, which may be as large as the complete tensor.
 
 The loop may also add results that an inner loop stacks, such as the gradients of all layers. Then each iteration of the
 inner loop has a *separate sum*. After the outer loop, a *completing loop* applies T to each of these sums.
@@ -48,7 +47,7 @@ LEAST_SCALED_BITS = 32
 
 
 def hoist_sums(step: Step) -> Step | None:
-    """Return the step with sums moved out of its loops, or None if no sum can move. Value numbers do not change."""
+    """Move sums out of the loops of a step. Return None if no sum can move. Value numbers do not change."""
     hoister = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
     equations = hoister.hoist_from(step.equations)
     if not hoister.count:
@@ -61,7 +60,7 @@ def hoist_sums(step: Step) -> Step | None:
 class _Hoister:
     """A pass that moves sums out of the loops of a step.
 
-    If a sum moves, `current_by_old` maps the old result of the loop to the new one.
+    `current_by_old` maps old results of loops to the moved sums.
     """
 
     types: list[ValueType]
@@ -124,7 +123,7 @@ class _HoistedSum:
     moved_equations
         Equations that will run after the loop. They compute the sum of `summand` from the sums of the loop.
     separate_sums
-        A sum that moves out of an inner loop, for each value that the inner loop stacks.
+        Value that an inner loop stacks -> its sum, which moves out of the inner loop.
     has_product
         True if a summed equation is one of `PRODUCTS`, such as a matrix product.
     """
@@ -190,10 +189,7 @@ class _LoopBody:
         return hoisted_sum if is_sum and hoisted_sum.has_product else None
 
     def _analyze_summand(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
-        """Return True if the sum of a value can move out of the loop.
-
-        Add the equations that must move to `hoisted_sum`.
-        """
+        """Return True if the sum of a value can move out of the loop. Add the equations to move to `hoisted_sum`."""
         if not isinstance(value, int) or self._read_counts[value] != 1:
             return False
         if value in self._moved_values or value in self._summed_equations:
@@ -238,9 +234,9 @@ class _LoopBody:
     def _find_linear_operands(
         self, equation: Equation, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues
     ) -> Sequence[Operand] | None:
-        """Return the operands in which an equation is linear, or None if the equation cannot move.
+        """Return the operands in which an equation is linear, or None.
 
-        An equation can move if its other operands are equal in all iterations. Add their equations to `hoisted_sum`.
+        All other operands must be equal in all iterations. Add their equations to `hoisted_sum`.
         """
         name, inputs = equation.primitive.name, equation.inputs
         if name in RESHAPING or name in ADDING:

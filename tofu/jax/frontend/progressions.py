@@ -45,7 +45,7 @@ class Progression:
 
 
 def find_progression(builder: StepBuilder, operand: Operand) -> Progression | None:
-    """Return an operand as a progression, or None if its elements are unknown or irregular."""
+    """Return the progression that an operand contains, or None."""
     return _Finder(builder).find(operand)
 
 
@@ -117,10 +117,7 @@ class _Finder:
         return clamped if first <= low and high <= last else None
 
     def _choose(self, inputs: tuple[Operand, ...], shape: tuple[int, ...]) -> Progression | None:
-        """Return the operand that a select chooses for all elements, or None.
-
-        For example, JAX traces `x[i]` with a select of `i + n` or `i`, which depends on `i < 0`.
-        """
+        """Return the operand that a select chooses for all elements, or None."""
         which, *cases = inputs
         maker = self.builder.find_producer(which)
         if maker is None or maker.primitive.name not in ("lt", "ge") or len(cases) != 2:

@@ -84,7 +84,7 @@ class Native:
 
 
 def check_arguments(example_args: Any) -> None:
-    """Raise UnsupportedError unless `example_args` is a tuple or a list."""
+    """Raise UnsupportedError if `example_args` is not a tuple or a list."""
     if not isinstance(example_args, (tuple, list)):
         raise UnsupportedError(
             f"example_args is {show_with_type(example_args)}, and not the tuple of the step's arguments, as in "
@@ -106,14 +106,14 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
     Parameters
     ----------
     function
-        A function of trees of arrays. The first argument is a state if the first result, or the only one, has the same
-        tree, shapes and types.
+        A function of trees of arrays. If its first result has the tree, shapes and types of the first argument, this
+        argument is the state.
     arguments
         The function's arguments: trees of arrays, or of `jax.ShapeDtypeStruct`. Functions and strings in a tree are
         *static*: they are part of the step, and not data.
     static_numbers
-        If True, Python numbers are static too. If False, they still become static if the function cannot be traced
-        otherwise, for example because it uses one in an `if`.
+        If True, Python numbers are static too. If False, they become static only if tracing fails, for example because
+        the function uses one in an `if`.
 
     Returns
     -------
@@ -173,7 +173,6 @@ def _describe_empty(graph: Graph, tensor: int) -> str:
 
 
 def _find_state(arguments: Sequence[Any], state: Structure, traced: Traced, names: Sequence[str]) -> int:
-    """Return the number of arrays in the first argument if it is a state (see `read_step`), else 0."""
     state_leaves, result_shapes, results_tree = arguments[: state.num_leaves], traced.shapes, traced.results_tree
     candidates = [results_tree]
     if (data := results_tree.tree.node_data()) is not None and issubclass(data[0], tuple):
@@ -208,7 +207,7 @@ def count_state(source: Source) -> int:
 
 
 def hoist_loop_sums(source: Source) -> Source | None:
-    """Return the step with sums moved out of its loops, or None if no sum can move."""
+    """Move sums out of the loops of a step. Return None if no sum can move."""
     native: Native = source.native
     if (step := hoist_sums(native.step)) is None:
         return None
@@ -220,7 +219,7 @@ def hoist_loop_sums(source: Source) -> Source | None:
 
 
 def divide_step(source: Source, workers: int) -> Source | None:
-    """Return the step with operators such as cumulative sums in blocks (`blocks.py`), or None if it has none."""
+    """Divide operators such as cumulative sums into blocks (`blocks.py`). Return None if the step has none."""
     if (step := divide_into_blocks(source.native.step, workers)) is None:
         return None
     name_by_origin = {id(operator.origin): operator.name for operator in source.graph.operators}
@@ -228,7 +227,7 @@ def divide_step(source: Source, workers: int) -> Source | None:
 
 
 def _rewrite(source: Source, step: Step, find_operator_name: Callable[[Equation], str | None]) -> Source:
-    """Replace the step of a source by a rewritten step. Tensors and operators of the original step keep their names."""
+    """Replace the step of a source by a rewritten step. Remaining tensors and operators keep their names."""
     native: Native = source.native
     names = [native.name_tensor(source.graph, number) for number in step.inputs]
     graph, tensor_of = make_graph(step, names, count_state(source))
@@ -251,7 +250,7 @@ def make_graph(step: Step, names: Sequence[str], state_count: int = 0) -> tuple[
     """Build the graph of a step. Also return a map from value numbers to tensor numbers.
 
     `names` has a name for each array in the arguments. The first `state_count` of these arrays are the state. The
-    step's first results replace them in the next step.
+    step's first results are the next state.
     """
     builder = _GraphBuilder(step)
     for n, (number, name) in enumerate(zip(step.inputs, names, strict=True)):

@@ -1,8 +1,8 @@
 """Remove reversals (`lax.rev`) that cancel each other, as in `jnp.cumsum(x[::-1])[::-1]`.
 
 Workers transfer almost every element if a split dimension is reversed. But most operators compute a reversed result
-from reversed operands. So this module searches the equations before a reversal for earlier reversals. If it finds some,
-it removes all these reversals, and the equations between them compute in the original order.
+from reversed operands. So this module searches the equations before a reversal for earlier reversals. It removes them
+all, and the equations between them compute in the original order.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class _Search:
     Attributes
     ----------
     computed
-        For each reversed value, the equation that computes the original value, and the parameters and operands with
-        which it computes the reversed value.
+        Reversed value -> the equation of the original value, with new parameters and operands that compute the reversed
+        value.
     equal
-        For some reversed values, an equal value, which may be reversed along other dimensions or not at all.
+        Reversed value -> an equal value with fewer or other reversed dimensions.
     rest
         Values that only `lax.rev` can reverse.
     cancels
@@ -80,7 +80,6 @@ class _Search:
         return not waiting
 
     def gains(self, size: int) -> bool:
-        """Return True if the new equations reverse fewer than `size` elements, or equally many with fewer reversals."""
         count = sum(prod(self.builder.types[value].shape) for value, _ in self.rest)
         return count < size or (count == size and self.cancels)
 

@@ -89,7 +89,7 @@ def _reduce_locally(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a barrier of several values by a barrier for each value, so that the values need not be split alike."""
+    """Replace a barrier of several values by one for each value, so that they may be split differently."""
     return [
         x if isinstance(x, Literal) else builder.add(equation.primitive, type_, [x], equation)
         for x, type_ in zip(equation.inputs, types, strict=True)
@@ -156,7 +156,7 @@ def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[V
 def _compare_operands(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace the comparison in the gradient of `maximum(x, y)` by a comparison of x and y.
 
-    Otherwise XLA may compute x and y twice with different rounding errors, so that neither equals the maximum.
+    XLA may compute x and y twice with different rounding errors. Then neither equals the maximum.
     """
     for operand, extremum in (equation.inputs, equation.inputs[::-1]):
         maker = builder.find_producer(extremum)
@@ -194,7 +194,6 @@ def _trace_implementation(
 
 
 def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Pad along new dimensions of extent 1 instead of between elements, so that the operand can be split."""
     config = equation.params["padding_config"]
     if all(inner == 0 for _, _, inner in config) or not isinstance(equation.inputs[1], Literal):
         return None
@@ -217,7 +216,7 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
 
 
 def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace an equation that pads with a complex or traced number, which the description does not cover."""
+    """Replace an equation that pads with a complex or traced number."""
     if types[0].is_key:
         return None
     number, config = equation.inputs[1], equation.params["padding_config"]

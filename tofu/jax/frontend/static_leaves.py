@@ -31,7 +31,7 @@ TAKES_STATIC_NUMBERS = ("equinox",)
 @jax.tree_util.register_static
 @dataclass(frozen=True, eq=False)
 class StaticLeaf:
-    """A wrapper that hides a function, string, number, or `Empty` from JAX, so that JAX sees no leaf there."""
+    """A wrapper that hides a function, string, number, or `Empty` from JAX."""
 
     value: Any
 
@@ -66,8 +66,7 @@ def _restore(leaf: StaticLeaf) -> Any:
 class Structure:
     """A tree without its arrays. `unflatten` builds the tree again.
 
-    `tree` is JAX's structure of the tree, in which static leaves are leaves, too. `static` has the static leaves and
-    their positions among all leaves.
+    `tree` is JAX's structure of the tree, with all leaves. `static` has the static leaves and their positions.
     """
 
     tree: Any
@@ -93,7 +92,7 @@ class Structure:
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Return a list without its elements for static leaves. `leaves` has one element per leaf."""
+        """Drop the elements of `leaves` that belong to static leaves."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 
@@ -105,7 +104,7 @@ class Structure:
         return jax.tree.unflatten(self.tree, leaves)
 
     def strip_static(self) -> Any:
-        """Return a value with which structures can be compared. It leaves out the values of static leaves."""
+        """Return a value that is equal for structures that differ only in the values of static leaves."""
         static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:

@@ -26,10 +26,9 @@ MOST_EQUATIONS = 256  # the search ends after this many equations before an upda
 def extend_window(
     builder: StepBuilder, window: Operand, begins: Sequence[int], shape: Shape, equation: Equation
 ) -> Operand | None:
-    """Return an array of the shape `shape` that contains a window at `begins`. Other elements may have any values.
+    """Extend a window to an array of the shape `shape`. The window begins at `begins`. Other elements are arbitrary.
 
-    New equations are added before `equation`. Return None unless the window is computed from slices, element by
-    element.
+    New equations are added before `equation`. Return None if the window is not an elementwise function of slices.
     """
     if isinstance(window, Literal):
         return None

@@ -52,7 +52,7 @@ from tofu.jax.kernels.versions import without_cudnn
 
 
 class Traced(NamedTuple):
-    """A traced function: its jaxpr, the shapes of its results, and the tree of the results."""
+    """A traced function: its jaxpr, and the shapes and the tree of its results."""
 
     jaxpr: core.ClosedJaxpr
     shapes: list[Any]
@@ -145,7 +145,7 @@ class StepBuilder:
         return len(self.types) - 1
 
     def add_empty(self, type_: ValueType) -> int:
-        """Return the number of an array without elements. There is only one such array of each type."""
+        """Return the number of an array without elements. Each type has only one such array."""
         if type_ not in self._number_by_empty_type:
             self._number_by_empty_type[type_] = self.add_value(type_)
             self.constants[self._number_by_empty_type[type_]] = make_empty(type_)
@@ -162,7 +162,7 @@ class StepBuilder:
     ) -> int:
         """Add an equation with one result and return the number of the result.
 
-        The new equation gets the line and checkpoint of the equation `like`, and also its scope if `scope` is None.
+        The new equation gets the line and checkpoint of the equation `like`, and by default its scope.
         """
         output = self.add_value(type_)
         scope = like.scope if scope is None else scope
@@ -176,7 +176,7 @@ class StepBuilder:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def find_producer(self, operand: Operand) -> Equation | None:
-        """Return the equation that computes a value, or None if the value comes from outside the loop body or step."""
+        """Return the equation that computes a value, or None for a value from outside."""
         if self._indexed_equations is not self.equations:  # a loop begins or has ended
             self._equation_by_result, self._indexed_equations, self._indexed_count = {}, self.equations, 0
             self.in_reverse.clear()

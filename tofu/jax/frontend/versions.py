@@ -109,14 +109,14 @@ def _trace_expansion(primitive: Any) -> ClosedJaxpr:
 
 
 def find_solver(equation: JaxprEqn, operands: Sequence[T]) -> tuple[ClosedJaxpr, list[T]]:
-    """Return the solver of a `custom_linear_solve`, and the operands that this solver takes."""
+    """Return the solver of a `custom_linear_solve`, and the solver's operands."""
     counts = equation.params["const_lengths"]
     before = counts.matvec + counts.vecmat
     return equation.params["jaxprs"].solve, [*operands[before : before + counts.solve], *operands[sum(counts) :]]
 
 
 def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
-    """Return the number of constants among the operands of a scan, and the number of initial carries after them."""
+    """Return two numbers of operands of a scan: its constants, and the initial carries that follow."""
     params = equation.params
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
@@ -125,7 +125,7 @@ def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
 
 
 def find_platform(equation: JaxprEqn) -> int:
-    """Return the index of the case that `lax.platform_dependent` runs here. A case for None fits any platform."""
+    """Return the index of the case that `lax.platform_dependent` runs here."""
     cases = equation.params["platforms"]
     platforms = {jax.default_backend(), jax.devices()[0].platform}
     matching = (n for n, names in enumerate(cases) if names is not None and platforms.intersection(names))
@@ -176,7 +176,7 @@ UNKNOWN_LINE = Line()
 
 
 def find_line(equation: JaxprEqn, enclosing: Line = UNKNOWN_LINE) -> Line:
-    """Return the line of the user's program that created an equation, or else `enclosing`."""
+    """Return the line of the user's program that created an equation. By default, return `enclosing`."""
     return Line(equation.source_info.traceback, enclosing)
 
 
@@ -191,8 +191,8 @@ def _list_lines(traceback: Any) -> Iterator[str]:
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checked: bool = False) -> Any:
     """Return `jax.shard_map` of a function.
 
-    The function always runs under `mesh`, even if the caller has set another mesh. If `is_checked` is True, JAX raises
-    TypeError or ValueError unless it can prove that replicated values are equal on all devices.
+    The function always runs under `mesh`, even if the caller has set another mesh. If `is_checked` is True, JAX must
+    prove that replicated values are equal on all devices, or raises TypeError or ValueError.
     """
     mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=is_checked)
     if not hasattr(jax.sharding, "use_abstract_mesh"):
@@ -206,7 +206,7 @@ def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checke
 
 
 def find_varying(value: Any) -> frozenset[str]:
-    """Return the mesh axes along which a value may differ between devices, or an empty set if JAX records none."""
+    """Return the mesh axes along which a value may differ between devices, as far as JAX records them."""
     if not isinstance(value, jax.Array):
         return frozenset()
     type_: Any = jax.typeof(value)
@@ -224,7 +224,7 @@ def vary(value: Any, axes: Iterable[str]) -> Any:
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
-    """Mark all values as different along the same axes, because primitives require equal axes."""
+    """Mark values by `vary` with equal axes, which primitives require."""
     axes = frozenset[str]().union(*map(find_varying, values))
     return [vary(value, axes) for value in values] if axes else list(values)
 
@@ -247,14 +247,13 @@ def is_of_jax(implementation: Any) -> bool:
 def scatters_sums(devices: Sequence[Any]) -> bool:
     """Return True if `lax.psum_scatter` computes correct sums on these devices.
 
-    On CPUs under `jax.distributed`, gloo overwrites data that it is still sending, so some sums are wrong (seen with
-    0.6.2).
+    On CPUs under `jax.distributed`, some sums are wrong (seen with 0.6.2).
     """
     return devices[0].platform != "cpu" or not jax.distributed.is_initialized()
 
 
 def reserve_threads() -> None:
-    """Let XLA start enough threads for virtual CPU devices, unless JAX was used before or `NPROC` is set.
+    """Let XLA start enough threads for virtual CPU devices. Do nothing if JAX was used before or `NPROC` is set.
 
     XLA of JAX 0.6.2 starts one thread for each core or device. But a device that waits in two collectives needs two.
     With too few threads, devices wait for each other until XLA ends the process ("Termination timeout").
@@ -271,7 +270,7 @@ def in_double_precision() -> AbstractContextManager[None]:
 
 
 def in_precision(double: bool) -> AbstractContextManager[None]:
-    """Return a context in which JAX's numbers have up to 64 bits if `double` is True, and otherwise up to 32 bits."""
+    """Return a context in which JAX's numbers have up to 64 bits, or, if `double` is False, up to 32 bits."""
     if bool(jax.config.jax_enable_x64) == double:  # the common case; entering a context takes a while
         return nullcontext()
     is_public = hasattr(jax, "enable_x64")  # since 0.12
@@ -295,7 +294,7 @@ def with_plain_tracebacks() -> Iterator[None]:
 def constrain_row_major(value: Any) -> Any:
     """Return a value that is stored in memory in row-major order, its last dimension innermost.
 
-    XLA's Fourier transforms on CPUs require this order, and XLA does not always provide it in partitioned programs.
+    XLA's Fourier transforms on CPUs require this order.
     """
     layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # JAX 0.6 has the first
     return layouts.with_layout_constraint(value, layout(tuple(range(value.ndim))))

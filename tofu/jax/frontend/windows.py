@@ -174,8 +174,8 @@ def rewrite_concatenation(
 ) -> Sequence[Operand] | None:
     """Replace a concatenation of slices, such as `jnp.roll(x, 1)`, by a select between shifted copies of the array.
 
-    A slice of one row cannot be split, so its elements would be transferred twice. A piece that fills more than half of
-    the result may also be computed from slices. Return None for other concatenations.
+    A piece that fills more than half of the result may also be computed from slices. Return None for other
+    concatenations.
     """
     if not 2 <= len(equation.inputs) <= MOST_SLICES:
         return None
@@ -245,7 +245,6 @@ def _bind(equation: Equation, params: Mapping[str, Any], rest: Sequence[Any], ar
 
 
 def _is_dropped(builder: StepBuilder, equation: Equation, sizes: Sequence[int]) -> bool:
-    """Return True if a scatter writes nothing, because its only window is outside the array."""
     indices, numbers = equation.inputs[1], equation.params["dimension_numbers"]
     if equation.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP or len(builder.find_type(indices).shape) != 1:
         return False

@@ -1,4 +1,4 @@
-"""Turn a kernel into a JAX primitive with a split rule, so that each worker can call the kernel on its shards."""
+"""Turn a kernel into a JAX primitive with a split rule. Each worker can then call the kernel on its shards."""
 
 from __future__ import annotations
 

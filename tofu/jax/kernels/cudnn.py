@@ -1,8 +1,8 @@
 """Derive split rules for cuDNN's attention, which `jax.nn.dot_product_attention(implementation="cudnn")` calls.
 
-The forward kernel takes ten operands: query, key, value, bias, lengths of queries and of keys, two offsets of packed
-sequences, and two page tables. The backward kernel also takes the softmax statistics, the result, and the result's
-cotangent. JAX passes arrays without elements for operands that are not used.
+The forward kernel takes ten operands: query, key, value, bias, two lengths, two offsets of packed sequences, and two
+page tables. The backward kernel also takes the softmax statistics, the result, and the result's cotangent. JAX passes
+arrays without elements for operands that are not used.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ def find_attention_rule(
 ) -> SplitRule:
     """Return the split rule of attention, which can be split along the batch and the heads of keys.
 
-    Several query heads may share a key head. If `has_extra_result` is True, the forward kernel also returns softmax
-    statistics, and the backward kernel also returns the gradient of the bias. Packed and paged sequences are only split
-    by heads, because they have no batch dimension.
+    Packed and paged sequences are only split by heads, because they have no batch dimension. The extra result is the
+    softmax statistics (forward) or the gradient of the bias (backward).
     """
     query, key, bias, offsets, pages = shapes[0], shapes[1], shapes[3], shapes[6], shapes[8]
     heads_axis = 1 if is_heads_first else 2

@@ -128,8 +128,8 @@ class Described:
     def verify(self, *args: Any, **kwargs: Any) -> Any:
         """Check the description at these arguments, and return a report.
 
-        For each axis of the description, run the function on shards, and compare the combined results with the results
-        for complete arrays. Raise DescriptionError if they differ.
+        The function runs on shards, split along each axis of the description in turn. Raise DescriptionError if the
+        combined results differ from the results for complete arrays.
         """
         return verify_described(self, args, kwargs)
 

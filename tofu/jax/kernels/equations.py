@@ -27,8 +27,7 @@ READERS: Mapping[str, Callable[[Equation, Sequence[Shape]], KernelCall]] = {
 def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
     """Replace a call of a Pallas kernel or of cuDNN's attention by a kernel with a split rule.
 
-    Operands without elements are dropped, because JAX passes them only in place of unused operands. Other equations are
-    returned unchanged.
+    Operands without elements are dropped. Other equations are returned unchanged.
     """
     if equation.primitive.name == "custom_lin":
         raise UnsupportedError(

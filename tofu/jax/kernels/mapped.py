@@ -112,7 +112,7 @@ def _list_names(value: Any) -> list[str]:
 def _divide_into_blocks(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
     """Divide an array into blocks. The result has a leading dimension for each mesh axis.
 
-    Along axes that `spec` does not name, all blocks are equal.
+    The array is repeated along mesh axes that `spec` does not name.
     """
     shape: list[int] = []
     names: list[str | None] = []

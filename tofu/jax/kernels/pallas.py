@@ -36,8 +36,8 @@ MOST_POSITIONS = 1 << 20
 class _FollowedDimension:
     """The dimension of an array along which a kernel's blocks move with a grid axis.
 
-    The axis is divided into groups of `positions` positions. From one group to the next, the blocks move by `elements`
-    elements. If `elements` is 0, all groups use the same blocks.
+    After each `positions` positions of the axis, the blocks move by `elements` elements. If `elements` is 0, they never
+    move.
     """
 
     positions: int
@@ -94,7 +94,7 @@ class _PallasCall:
         return KernelCall("pallas_call", self._make_run(rule, group_sizes), rule, refused=refused)
 
     def _read_axis(self, axis: int) -> list[_FollowedDimension]:
-        """Return, for each array, the dimension along which its blocks move with a grid axis.
+        """Return the dimension of each array along which its blocks move with a grid axis.
 
         Raise _UnsplitAxisError if the axis cannot be split.
         """
@@ -214,10 +214,11 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> tuple[int, int] | None:
-    """Divide the positions of a grid axis into equal groups that use separate blocks, or all the same blocks.
+    """Divide the positions of a grid axis into equal groups, as small as possible.
 
-    `blocks` has a row of block numbers for each position. Return the size of the smallest groups, and the difference of
-    block numbers between neighboring groups. Return None if there are no such groups.
+    The groups must use separate blocks, or all the same. `blocks` has a row of block numbers for each position. Return
+    the size of a group, and the distance between the blocks of neighboring groups. Return None if there are no such
+    groups.
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):

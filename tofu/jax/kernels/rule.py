@@ -28,7 +28,7 @@ TOKENS = re.compile(r"\(\s*([a-z]\w*)\s+_\s*\)|([a-z]\w*)|(_)|(\S)", re.IGNORECA
 class SplitRule:
     """The axes along which a kernel can be split, and the dimensions that each axis splits.
 
-    If an axis splits an output, the output's shards are concatenated. Otherwise all workers' outputs are summed.
+    If an axis splits an output, the workers' outputs are concatenated. If not, they are summed.
 
     >>> print(SplitRule((((), ("h", 4)),), ((("h", 1),),)))
     _ (h 4) -> h
@@ -64,9 +64,9 @@ class SplitRule:
     def differentiate(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> SplitRule:
         """Return the rule of the kernel's gradient (vector-Jacobian product).
 
-        `inputs` is True for each input whose gradient is requested. `outputs` is True for each output that has a
-        cotangent. The gradient can be split along the same axes. If an axis does not split an input, the input's
-        gradient is a sum over this axis.
+        `inputs` is True for each input whose gradient is requested, `outputs` for each output that has a cotangent. The
+        gradient can be split along the same axes. If an axis does not split an input, the input's gradient is a sum
+        over it.
         """
         cotangent_groups = tuple(group for group, is_used in zip(self.outputs, outputs, strict=True) if is_used)
         gradient_groups = tuple(group for group, is_used in zip(self.inputs, inputs, strict=True) if is_used)
@@ -176,7 +176,7 @@ def _size_dimension(name: str, size: int, extents: Mapping[str, int], text: str)
 def read_rule(access: OperatorAccess) -> SplitRule:
     """Return the split rule that follows from an analysed description.
 
-    The rule has only axes along which workers read different elements, and results are concatenated or summed.
+    The rule leaves out all axes along which results are not concatenated or summed.
     """
     access = without_nested_axes(access)
     rule = SplitRule(

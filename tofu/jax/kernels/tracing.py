@@ -13,7 +13,7 @@ _has_described = False
 
 
 def is_tracing() -> bool:
-    """Return True while Tofu traces a step, but not inside a described function."""
+    """Return True while Tofu traces a step. Inside a function with a description, return False."""
     return _is_tracing.get()
 
 
@@ -27,9 +27,8 @@ def expect_described() -> None:
 def tracing_step() -> Iterator[None]:
     """Return a context for tracing a step. In this context, each call of a described function becomes one equation.
 
-    JAX reuses earlier traces of functions that are passed to `jax.jit`, `lax.scan` and `jax.checkpoint`. Outside of
-    Tofu, JAX must not reuse a trace with such equations. So the context sets XLA metadata, which must be equal for
-    reuse.
+    Outside of Tofu, JAX must not reuse these traces. So the context sets XLA metadata: JAX reuses only traces with
+    equal metadata.
     """
     token = _is_tracing.set(True)
     try:

@@ -45,8 +45,8 @@ DRAWS = 8
 class CaseReport:
     """Results for the equations of a case.
 
-    `missing` has the exact ways to split an equation that do not follow from its description. Ways that the description
-    leaves out on purpose are in `explained`, with the reason.
+    `missing` has exact ways to split that descriptions lack by mistake. `explained` has ways that they lack for a known
+    reason.
     """
 
     case: str
@@ -80,9 +80,8 @@ def verify_cases(
     """Yield the results of each case, in order. Equations are run in double precision.
 
     Equations with the same *signature* (primitive, parameters, shapes and types) are verified once. If `primitives` is
-    not empty, only equations of these primitives are verified. If `search` is True, also search for exact ways to split
-    that descriptions lack. `jobs` is the number of cases that run at a time. With several jobs, all cases must be from
-    `load_cases`.
+    not empty, only its equations are verified. If `search` is True, also search for exact ways to split that
+    descriptions lack. `jobs` cases run at a time. With several jobs, all cases must be from `load_cases`.
     """
     numbers_by_case = list_distinct(cases, primitives, seed)
     if jobs == 1:
@@ -97,7 +96,7 @@ def verify_cases(
 def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """For each case, return the positions of the equations to verify, so that each signature is verified only once."""
+    """List the positions of the equations to verify in each case, one for each signature."""
     seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
         for case in cases:

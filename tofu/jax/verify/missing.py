@@ -18,8 +18,7 @@ from tofu.verification.windows import list_window_geometries
 def find_missing(node: EquationCase) -> tuple[Missing, ...]:
     """Return the exact ways to split an equation that do not follow from its description.
 
-    Element-wise equations are not searched, because they can be split along every dimension. Loops, branches and
-    kernels with split rules are not searched either.
+    Element-wise equations, loops, branches, and kernels with split rules are not searched.
     """
     access = analyse_node(DESCRIPTIONS[node.op], node)
     if access.elementwise or node.op in WHOLE or "call" in node.equation.params:

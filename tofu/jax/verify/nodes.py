@@ -99,10 +99,7 @@ class EquationCase:
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the results' shapes if the operands have other shapes, and `values` replaces some parameters.
-
-        Return None if JAX rejects them.
-        """
+        """Infer the results' shapes for other operands and parameters. Return None if JAX rejects them."""
         structs = [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, self.types, strict=True)]
         try:
             with np.errstate(all="ignore"):  # tried parameters include strides of zero

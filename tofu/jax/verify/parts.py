@@ -48,10 +48,9 @@ def run_in_parts(
 ) -> list[Array]:
     """Run an equation in parts, and return the combined outputs.
 
-    `splits` divides axes into ranges, and each combination of ranges is a part. If `overlapping` is True, all parts are
-    extended to the length of the longest one, and additional output elements are dropped. Raise SplitError if the
-    outputs of the parts do not form the complete outputs. Raise InternalError if parts of equal shapes need different
-    parameters.
+    `splits` divides axes into ranges. Each combination of ranges is a part. If `overlapping` is True, all parts get the
+    length of the longest part, and surplus results are dropped. Raise SplitError if the outputs of the parts do not
+    form the complete outputs.
     """
     parts = list_parts(splits)
     if overlapping:

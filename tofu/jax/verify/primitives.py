@@ -38,7 +38,7 @@ class VerifiedEquation:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Messages about results that differ from the primitive's, or about a description that rejects the equation."""
+        """Messages about wrong results, or about a description that rejects the equation."""
         refused = [f"refused: {self.report.refused}"] if self.report.refused else []
         split = [
             f"split {strategy.axis}: {text}"

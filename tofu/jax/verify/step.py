@@ -56,8 +56,8 @@ def verify_step(
     settings, engine
         Settings and engine of the plan.
     dtype
-        "float64" or "float32" converts all floating-point arguments to that type. By default they are converted to
-        float64, or keep their types if the step cannot be traced with float64.
+        The type of all floating-point arguments: "float64" or "float32". The default is float64, or, if the step cannot
+        be traced with float64, their own types.
     seed
         Seed of the random numbers.
 
@@ -171,7 +171,7 @@ def _explain_incomparable(expected: Any, perturbed: Any) -> str:
 def _find_error(value: Any, expected: Any) -> float:
     """Return the largest difference, relative to the largest expected number.
 
-    Return infinity if integers, infinities or NaN differ.
+    Return infinity if integers, infinities or NaN are not the same.
     """
     if value.shape != expected.shape:
         return inf

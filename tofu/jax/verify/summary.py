@@ -25,10 +25,9 @@ class Summary:
     described
         Number of primitives with a description.
     by_numbers
-        Primitives whose outputs were all compared with numbers that the description computes.
+        Primitives whose outputs were all compared with the description's numbers.
     by_parts
-        Primitives whose outputs were only compared with the combined outputs of parts, because Tofu cannot compute
-        numbers from the description.
+        Primitives whose outputs were only compared with the combined outputs of parts.
     whole
         Primitives that are never split, so their descriptions cannot be wrong.
     uncompared
@@ -38,7 +37,7 @@ class Summary:
     overlapping
         Number of strategies and pairs that were also run with overlapping shards.
     missing, explained
-        Numbers of exact strategies that descriptions lack, without and with a known reason.
+        Numbers of exact strategies that descriptions lack by mistake, and for a known reason.
     refused
         Number of signatures that a description refuses.
     """
@@ -67,7 +66,7 @@ class Summary:
 
 
 def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -> Summary:
-    """Return the totals over `primitives`, or over all described primitives of this version of JAX."""
+    """Count the results of `primitives`. By default, count the results of all described primitives."""
     described = set(primitives or DESCRIPTIONS.built_in - list_lacking())
     comparisons_by_op: dict[str, set[Compared]] = defaultdict(set)
     counts = Counter[str]()

@@ -46,7 +46,7 @@ def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
 
 
 def measure_one_device(source: Source) -> int:
-    """Return the bytes that training needs if one device runs the whole model."""
+    """Return the bytes that one device needs to train the whole model."""
     planned = _mxnet.PlannedGraph(source.native.handle.value, *source_variables(source.graph))
     return sum(device["arguments"] + device["auxiliary"] + device["pool"] for device in planned.memory().values())
 
@@ -59,7 +59,7 @@ def plan_buffers(choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedG
 def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
     """Return the bytes that each worker needs for its shards of all variables and for its buffers.
 
-    `add_up_workers` returns the same numbers. It is slower, because it needs an execution graph.
+    `add_up_workers` returns the same numbers, but needs an execution graph.
     """
     outlines = write_outlines(choices)
     builder = make_builder(source, choices, TRAINING, {}, outlines.workers_by_operator)
@@ -68,7 +68,7 @@ def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
 
 
 def add_up_workers(choices: Choices, planned: _mxnet.PlannedGraph) -> tuple[int, ...]:
-    """Return the bytes that each worker needs according to an execution graph with planned buffers."""
+    """Return the bytes that each worker needs, as planned in an execution graph."""
     memory = planned.memory()
     return tuple(held + memory[worker_group(worker)]["pool"] for worker, held in enumerate(_count_held(choices)))
 

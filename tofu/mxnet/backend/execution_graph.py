@@ -60,10 +60,7 @@ class ExecutionGraph:
 
     @cached_property
     def keeping_gradients(self) -> ExecutionGraph:
-        """A copy of this graph in which the next forward pass does not overwrite the gradients.
-
-        This does not protect gradients that two arguments share, or that the backward pass does not compute.
-        """
+        """A copy of this graph in which the next forward pass does not overwrite the gradients."""
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
         shards = Counter(position // self.workers for position in positions)

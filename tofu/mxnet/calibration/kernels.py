@@ -120,8 +120,8 @@ def read_events(path: Path) -> Events:
 def match_events(recorded: RecordedCase, events: Events) -> Iterator[Sample]:
     """Yield a sample for each kernel: its work (such as the bytes it reads), and its shortest time.
 
-    An event is one run of a kernel in the profiler's file. If an operator occurs several times on a device, its events
-    are in the order of its nodes. An operator is skipped if it does not have one event for each node.
+    An event is one run of a kernel in the profiler's file. Operators without exactly one event for each node are
+    skipped.
     """
     program = recorded.program
     tables = program.tables

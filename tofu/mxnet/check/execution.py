@@ -4,8 +4,7 @@ A *fetch* is a node that assembles a region on one worker from the shards of sev
 
 - Fetches (`csrc/nnvm/memory/check_fetches.h`): a fetch reads regions inside its sources, and writes each output element
   once. A worker reads another worker's tensors only through fetches.
-- Lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): when MXNet runs a node, all tensors that it reads are complete, and
-  no other tensor has overwritten them.
+- Lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): a node reads only tensors that are complete and not yet overwritten.
 - Outputs have the sizes of the plan's shards.
 """
 
@@ -44,7 +43,7 @@ def _compare_outputs(outputs: Sequence[tuple[str, Shape | None]], planned_shapes
 
 
 def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
-    """Raise InternalError unless each worker needs the expected bytes. Each list has a number for each worker."""
+    """Raise InternalError if a worker does not need the expected bytes. Each list has a number for each worker."""
     wrong = [worker for worker, counts in enumerate(zip(found, expected, strict=True)) if counts[0] != counts[1]]
     if wrong:
         raise InternalError(

@@ -21,7 +21,7 @@ def read_tables(execution_symbol: Any, variable_shapes: Mapping[str, tuple[int, 
     """Return tables of a graph's nodes, in execution order, and of its fetches (`csrc/nnvm/execution/execution_tables.h`).
 
     `variable_shapes` has the shapes of variables that have none in the symbol. `begin`, `extent` and `shape` have a
-    column for each dimension. If a node has fewer dimensions, the extents in the other columns are 1.
+    column for each dimension. Missing dimensions have extent 1.
     """
     return SimpleNamespace(**_mxnet.execution_tables(execution_symbol.handle.value, dict(variable_shapes or {})))
 

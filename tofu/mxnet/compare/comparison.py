@@ -22,7 +22,7 @@ NOT_FINITE = "one device computes no finite numbers from these values; pass your
 class ComparedRuns:
     """Differences between a run on several workers and a run on one device.
 
-    For each tensor that was not compared, `excused` has the reason.
+    `excused` maps tensors that were not compared to the reasons.
     """
 
     training: tuple[Difference, ...]
@@ -38,7 +38,7 @@ class ComparedRuns:
 def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancelled: float) -> ComparedRuns:
     """Compare the results of all workers with the results of one device.
 
-    A tensor is not compared if it depends on random numbers, or contains infinity or NaN on one device.
+    Tensors are not compared if they depend on random numbers, or contain infinity or NaN on one device.
     """
     problem = partition.searched.problem
     excused = _name_tensors(partition, find_random(problem.graph, problem.accesses))
@@ -59,13 +59,13 @@ def _compare_step(
 
 
 def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
-    """Return the names of the tensors whose error is above `tolerance` in `comparison`, but not in `corrected`."""
+    """Return the tensors with an error above `tolerance` in `comparison` that is fixed in `corrected`."""
     agreeing = {(d.kind, d.name) for d in (*corrected.training, *corrected.inference) if d.error <= tolerance}
     return [d.name for d in comparison.training if d.error > tolerance and (d.kind, d.name) in agreeing]
 
 
 def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: float) -> ComparedRuns:
-    """Return the comparison without differences that known mistakes of MXNet cause."""
+    """Remove differences that come from known mistakes of MXNet."""
     defects = _name_tensors(partition, find_defects(partition.source.graph))
     differences = (*comparison.training, *comparison.inference)
     wrong = [d for d in differences if d.error > tolerance and d.name in defects]

@@ -16,7 +16,7 @@ Reasons = dict[int, str]
 
 
 def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
-    """Find the tensors that depend on random numbers. Each worker draws other numbers, so these tensors differ."""
+    """Find the tensors that depend on random numbers. They differ between runs."""
     drawn: Reasons = {}
     for operator, access in zip(graph.operators, accesses, strict=True):
         if draws(operator) or (access.is_random and operator.op not in DROP_PROBABILITIES):
@@ -62,7 +62,7 @@ def _list_overwritten(operator: Operator) -> Sequence[int]:
 
 
 def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) -> Reasons:
-    """Find outputs that MXNet computes wrong because no operator reads another output of the same operator."""
+    """Find outputs that MXNet computes wrong if nothing reads the operator's other outputs."""
     description = DESCRIPTIONS.get(operator.op)
     wrong: dict[int, str] = {}
     outputs = dict(enumerate(operator.outputs))  # a description may have more outputs than the operator

@@ -38,9 +38,9 @@ def run_step(
 ) -> Run:
     """Bind `symbol`, run it for inference, then run a training step on the same values.
 
-    `requests` maps each argument to MXNet's "write", "add" or "null". With "add", the gradient is added to an array of
-    random numbers. Some kernels of MXNet add incorrectly. If `adds_apart` is True, this function adds instead. The
-    gradients of the outputs are random numbers.
+    `requests` maps each argument to MXNet's "write", "add" or "null". With "add", the gradient is added to random
+    numbers. If `adds_apart` is True, this function adds, because some kernels of MXNet add incorrectly. The gradients
+    of the outputs are random numbers.
     """
     context = context or mx.cpu(0)
     bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}

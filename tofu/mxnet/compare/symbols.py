@@ -81,8 +81,7 @@ def split_readers(symbol: Any) -> Any:
     """Return a copy of the symbol in which no output has more than seven readers.
 
     MXNet adds the gradients of eight or more readers in place, and some of its kernels do this incorrectly. So each
-    group of seven readers reads its own copy of the output. The copies get different attributes, because MXNet would
-    merge equal nodes.
+    group of seven readers reads its own copy of the output.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())
@@ -105,8 +104,8 @@ def split_readers(symbol: Any) -> Any:
 def avoid_blocked_layouts(symbol: Any) -> Any:
     """Return a copy of the symbol with a slice of all elements after each LRN.
 
-    On CPUs, a convolution may write a gradient in oneDNN's blocked format, which the gradient of LRN reads wrong. The
-    gradient of a slice is always in row-major order.
+    On CPUs, a convolution may write a gradient in oneDNN's blocked format. The gradient of LRN reads this format wrong.
+    The gradient of a slice is always in row-major order.
     """
     model = json.loads(symbol.tojson())
     for number in [number for number, node in enumerate(model["nodes"]) if node["op"] == "LRN"]:

@@ -1,4 +1,4 @@
-"""Replace operators such as cumsum, argmax and topk, so that the dimension along which they work can be split.
+"""Replace cumsum, argmax, topk and similar operators, so that the reduced dimension can be split.
 
 The dimension is divided into blocks, and each worker computes one block. Then the workers exchange a partial result for
 each block, such as its sum. A roll is replaced by slices.
@@ -43,7 +43,6 @@ def divide_into_blocks(
     """Replace each operator such as cumsum by operators that compute it in blocks. Return the new symbol.
 
     `shapes` and `types` describe all variables. An operator is not replaced if `may_divide` returns False for its name.
-    The last of the new operators gets the old operator's name, unless the old operator has two outputs.
     """
 
     def find_replacement(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:

@@ -15,8 +15,8 @@ MOST_INFERENCES = 32
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
     """Return the names of the arguments that are data. All others are parameters.
 
-    Labels are data. Another argument is data if its shape grows with the batch, or if MXNet cannot infer its shape from
-    earlier arguments. If `shapes` lacks an argument, the data are the labels and the arguments in `shapes`.
+    Labels are data. If `shapes` lacks an argument, all arguments in `shapes` are data, too. If not, arguments are data
+    if their shapes grow with the batch, or cannot be inferred from earlier arguments.
     """
     names = symbol.list_arguments()
     named = frozenset(shapes).union(labels)

@@ -17,7 +17,7 @@ def name_head_gradient(output: int) -> str:
 
 
 def find_head(name: str) -> int | None:
-    """Undo `name_head_gradient`: return the number of the output, or None for any other name."""
+    """Return the number of the output to which a name from `name_head_gradient` belongs, or None."""
     match = re.fullmatch(rf"{_mxnet.HEAD_GRADIENT_PREFIX}(\d+)", name)
     return None if match is None else int(match[1])
 
@@ -35,7 +35,7 @@ def find_repeats(symbol: Any) -> list[int]:
 
 
 def copy_repeats(symbol: Any) -> Any:
-    """Copy each output that the symbol returns again, so that every output has its own gradient."""
+    """Replace repeated outputs by copies, so that every output has its own gradient."""
     names, repeats = symbol.list_outputs(), find_repeats(symbol)
     if not repeats:
         return symbol

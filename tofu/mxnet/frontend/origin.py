@@ -21,7 +21,7 @@ class Origin:
     requested
         Outputs that workers must compute even if no operator reads them.
     replaced
-        Position of a node that the operator replaces, but does not copy, or -1. Monitors show the name of this node.
+        Position of a node that the operator replaces without copying it, or -1. Monitors show this node's name.
     """
 
     node: int = -1
@@ -31,7 +31,7 @@ class Origin:
 
     @property
     def monitored_node(self) -> int:
-        """Position of the node whose name monitors show for this operator, or -1."""
+        """Position of a node, or -1. Monitors show its name for this operator."""
         return max(self.node, self.replaced)
 
 

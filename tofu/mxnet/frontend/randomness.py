@@ -12,7 +12,7 @@ TRAINING_ONLY = ("Dropout", "LeakyReLU", "RNN")
 
 
 def is_marked_random(operator: Operator) -> bool:
-    """Return True if MXNet declares that the operator may draw random numbers, for some of its attributes."""
+    """Return True if MXNet declares that the operator may draw random numbers."""
     return not operator.op.startswith("_tofu_") and bool(_mxnet.operator_info(operator.op)["is_random"])
 
 
@@ -26,15 +26,14 @@ def draws(operator: Operator) -> bool:
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
-    """Return False for inference if the operator draws its random numbers in training only."""
+    """Return True if a random operator draws its numbers in this mode. Some operators draw only in training."""
     return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 
 def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
     """Return True if an operator draws random numbers, but Tofu's description of it does not mention them.
 
-    For example, the description of RNN does not mention dropout. `is_whole` is True if the operator is not split. Such
-    an operator may have no description at all.
+    For example, the description of RNN does not mention dropout. `is_whole` is True if the operator is not split.
     """
     if operator.op in ("RNN", "LeakyReLU"):
         return draws(operator)

@@ -44,7 +44,7 @@ GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 
 @dataclass(frozen=True)
 class SymbolForm:
-    """A choice of operators to replace by others that can be split in more ways.
+    """A choice of operators to replace. The new operators can be split in more ways.
 
     Attributes
     ----------
@@ -67,20 +67,20 @@ AS_WRITTEN = SymbolForm()
 def infer_operator_shapes(
     op: str, attributes: dict[str, str], inputs: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]] | None:
-    """Return the output shapes that MXNet infers, or None if it infers none, as for most backward operators."""
+    """Return the output shapes that MXNet infers, or None. MXNet infers none for most backward operators."""
     shapes = _mxnet.infer_operator(op, attributes, inputs)
     return None if shapes is None else [tuple(shape or ()) for shape in shapes]
 
 
 def shares_state(op: str) -> bool:
-    """Return True if `op` and its gradient share hidden state, so that both must be split alike."""
+    """Return True if `op` saves hidden state for its gradient. Both must then be split alike."""
     description = DESCRIPTIONS.get(op)
     counts = description is not None and bool(description.counts)
     return counts or bool(_mxnet.operator_info(op)["is_layer_backward"])
 
 
 def wrap_symbol(handle: int) -> Any:
-    """Wrap the MXNet symbol at the address `handle` in an `mx.sym.Symbol`, which will free it."""
+    """Return the MXNet symbol at the address `handle` as an `mx.sym.Symbol`."""
     return mx.sym.Symbol(ctypes.c_void_p(handle))
 
 
@@ -103,7 +103,7 @@ def read_graph(
     dtypes
         Types of the arguments that are not float32, by name.
     differentiated
-        Names of the arguments whose gradients are computed. For inference, there are none.
+        Names of the arguments whose gradients are computed. Empty for inference.
     updated
         Names of the differentiated arguments that an optimizer updates.
     form
@@ -273,15 +273,12 @@ class _Reader:
 
 
 def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the positions of the inputs that MXNet's kernel changes without declaring it.
-
-    BatchNorm_v1 changes gamma: with fix_gamma, it sets gamma to ones.
-    """
+    """Return the positions of inputs that the kernel changes without declaring it: the gamma of BatchNorm_v1."""
     return (1,) if node["op"] == "BatchNorm_v1" and is_true(node["attrs"], "fix_gamma", True) else ()
 
 
 def find_labels(symbol: Any) -> frozenset[str]:
-    """Return the arguments that operators read only as an input named "label". These are data, not parameters."""
+    """Find the labels: arguments that operators read only through an input named "label"."""
     nodes = _mxnet.nodes(symbol.handle.value)
     input_names_by_op: dict[str, list[str]] = {}
     labels, others = set[str](), set[str]()

@@ -32,8 +32,7 @@ def rewrite_operators(
     """Replace some operators of a symbol by other symbols. Return the new symbol.
 
     `shapes` and `types` describe all variables. `find_by_op` maps a type of operator to a function that returns the
-    replacement. If `keeps_names` is True and the replacement has one output, its last operator gets the old operator's
-    name.
+    replacement. With `keeps_names`, a replacement with one output gets the old operator's name.
     """
     graph, nodes = json.loads(symbol.tojson()), _mxnet.nodes(symbol.handle.value)
     assert [node["name"] for node in graph["nodes"]] == [node["name"] for node in nodes]
@@ -81,9 +80,9 @@ class Splice:
         self.nodes.append(node)
 
     def replace(self, symbol: Any, inputs: Sequence[list[int]], name: str | None = None) -> None:
-        """Replace the next node by a symbol, whose variables "0", "1", ... stand for the node's inputs.
+        """Replace the next node by a symbol. The symbol's variables "0", "1", ... are the node's inputs.
 
-        If the symbol has one output, the operator that computes it is called `name`.
+        If the symbol has one output, its operator is called `name`.
         """
         symbol_graph = json.loads(symbol.tojson())
         find_entry: list[Callable[[int], list[int]]] = []  # for each node of `symbol`

@@ -48,10 +48,7 @@ def list_storages(symbol: Any) -> dict[str, str]:
 
 
 def list_sparse_gradients(symbol: Any) -> set[str]:
-    """Return the variables whose gradients MXNet would store as row_sparse.
-
-    Only lookups with sparse gradients, and products with csr arrays, read such a variable.
-    """
+    """Return the variables whose gradients MXNet would store as row_sparse."""
     nodes = _read_graph(symbol)["nodes"]
     dense: set[str] = set()
     sparse: set[str] = set()

@@ -128,7 +128,7 @@ def _advise_block(value: Any) -> str:
 
 
 class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is untyped
-    """A Gluon block that runs on several devices. `partition` changes the block's class to a subclass of this one."""
+    """A Gluon block that runs on several devices. Created by `partition`."""
 
     _settings: Settings
     _devices: tuple[Any, ...]
@@ -151,7 +151,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
 
     @property
     def plan(self) -> Plan:
-        """The plan for training, or for inference before the first call inside `autograd.record()`."""
+        """The plan for training. Before the first call inside `autograd.record()`, the plan for inference."""
         operator = self._require_operator()
         return operator.training_plan or operator.symbol.plan
 
@@ -160,7 +160,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         self.partitioned_symbol.save_report(path, title or self.name)
 
     def why(self, operator: str) -> str:
-        """Return a table of all ways to split an operator, with the communication that each would cause."""
+        """Return a table of the ways to split an operator, and the communication of each."""
         return self.partitioned_symbol.why(operator)
 
     def _build_cache(self, *args: Any) -> None:
@@ -190,7 +190,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
     def forward(self, x: Any, *args: Any) -> Any:
         """Run the block on the workers.
 
-        Raise UnsupportedError if the input is a symbol, because the calling block would run on one device.
+        Raise UnsupportedError for a symbol as input. The calling block would run on one device.
         """
         if isinstance(x, mx.sym.Symbol):
             raise UnsupportedError(

@@ -24,8 +24,7 @@ WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 me
 class BlockCall:
     """A call of a block inside `autograd.record()`. Autograd keeps this object while a backward pass may need it.
 
-    During this time, no other call may use the executor `bound`. Autograd needs the gradients of the inputs in
-    `differentiated`.
+    Until then, no other call may use the executor `bound`. Autograd needs gradients of the inputs in `differentiated`.
     """
 
     def __init__(self, operator: PartitionedOperator, bound: BoundExecutor, differentiated: Sequence[str]) -> None:
@@ -87,5 +86,5 @@ def _write_gradient(value: Any, request: int, gradient: Any) -> None:
 
 
 def needs_gradient(array: Any) -> bool:
-    """Return True if autograd needs the gradient of this array, or of an array that it was computed from."""
+    """Return True if autograd needs the gradient of this array or its inputs."""
     return _mxnet.needs_gradient(_read_handle(array))

@@ -135,8 +135,8 @@ class PartitionedOperator:
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
         """Count the inputs in `differentiated` that come before the block's first trained parameter.
 
-        Autograd records one array, the *anchor*, in place of all parameters. The anchor comes after this number of
-        inputs, because the positions of inputs decide the order of backward passes.
+        Autograd records one array, the *anchor*, in place of all parameters. It is inserted at this position, because
+        the positions of inputs decide the order of backward passes.
         """
         trained = set(self._list_trained())
         first_trained = next((position for position, name in enumerate(self.names) if name in trained), 0)
@@ -175,7 +175,7 @@ class PartitionedOperator:
     def write_parameters(self, executor: ShardedExecutor) -> None:
         """Copy the parameters to an executor's shards.
 
-        As in MXNet, the next backward pass then uses values that were set after the forward pass.
+        As in MXNet, a backward pass uses the latest values.
         """
         for name, array in self._get_parameter_arrays().items():
             current = array.tensor
@@ -200,7 +200,7 @@ class PartitionedOperator:
 
     @property
     def is_awaited(self) -> bool:
-        """True if `settle` must still copy the gradients of a backward pass, which may not have run yet."""
+        """True if a backward pass has gradients for `settle` to copy, or has yet to run."""
         return bool(self.finished) or not all(bound.is_free for bound in self._executors)
 
     def settle(self) -> None:

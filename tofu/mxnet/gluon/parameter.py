@@ -17,7 +17,7 @@ from tofu.mxnet.runtime.arrays.shards import as_legacy
 
 
 class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
-    """A Gluon parameter whose arrays are split over workers. `shard_parameter` gives a parameter this class."""
+    """A Gluon parameter whose arrays are split over workers. Created by `shard_parameter`."""
 
     _operators: tuple[Any, ...] = ()
     has_sparse_gradient = False
@@ -43,9 +43,9 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         return _as_user_array(super().grad(ctx))
 
     def follow(self, operator: Any) -> None:
-        """From now on, call `operator.settle()` before values or gradients are read.
+        """Call `operator.settle()` before each read of values or gradients.
 
-        Operators from earlier calls are also settled, until all their backward passes have run.
+        Earlier operators are also settled until their backward passes have run.
         """
         self._operators = (*self._operators, operator)
 
@@ -121,7 +121,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def _check_gradient_use(self) -> None:
-        """Wait until the values are written, so that a Trainer does not read a gradient instead."""
+        """Wait until the values are written."""
         if self.array is not None:
             self.array.wait_for_writes()
         self.settle()

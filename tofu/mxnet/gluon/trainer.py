@@ -40,7 +40,7 @@ def extend_class(mxnet_class: Any, mixin: Any, prefix: str = "Sharded") -> Any:
 
 
 class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """A Trainer that exchanges shards through its kvstore. `send_shards` gives a Trainer this class."""
+    """A Trainer that exchanges shards through its kvstore. Created by `send_shards`."""
 
     _kvstore: Any
     _params_to_init: list[Any]
@@ -69,7 +69,7 @@ class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Return True if the optimizer computes the same numbers when each shard is updated as a separate weight."""
+    """Return True if the optimizer may update each shard as a separate weight, with the same numbers."""
     return type(optimizer) in ELEMENTWISE_OPTIMIZERS and not (
         optimizer.idx2name or optimizer.lr_mult or optimizer.wd_mult
     )
@@ -78,7 +78,7 @@ def is_elementwise(optimizer: Any) -> bool:
 class ShardStore:
     """A kvstore that receives whole parameters, and passes their shards to `kvstore`. Each shard gets a new key.
 
-    An array that is not split keeps its key. Equal shards are passed once.
+    Whole arrays keep their keys. Equal shards are passed once.
     """
 
     def __init__(self, kvstore: Any) -> None:
@@ -112,7 +112,7 @@ class ShardStore:
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
         """Decide which shards the machines exchange, before the first gradients are sent.
 
-        If the split of a parameter has changed since it was sent, send it again.
+        A parameter with a new split is sent again.
         """
         unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
         self.share({i: array for i, array in unsettled.items() if not self._layouts[i].matches(array.layout)})

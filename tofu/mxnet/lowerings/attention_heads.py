@@ -1,8 +1,8 @@
 """Give MXNet's attention operators a dimension for the heads, so that attention can be split by heads.
 
-MXNet stores attention scores in the shape (batch x heads, queries, keys). In this pass, all operators that compute,
-change or use scores get the shape (batch, heads, queries, keys). Other operators read and write the scores through a
-reshape. The new operators are in `csrc/nnvm/parts/attention.cc`.
+MXNet stores attention scores in the shape (batch x heads, queries, keys). This pass changes the shape of the scores to
+(batch, heads, queries, keys) where possible. Other operators read and write the scores through a reshape. The new
+operators are in `csrc/nnvm/parts/attention.cc`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _AXES_ATTRIBUTES = ("axes", "lhs_axes", "rhs_axes")
 
 
 def unmerge_heads(graph: Graph) -> Graph:
-    """Add a dimension for the heads to attention scores. The tensors of the graph keep their numbers."""
+    """Add a dimension for the heads to attention scores."""
     subgraph = _AttentionSearch(graph).find_attention()
     return _Rewriting(graph, subgraph).rewrite() if subgraph.heads_by_tensor else graph
 
@@ -95,9 +95,9 @@ class _AttentionSearch:
         return has_values and all(int(operator.attributes["heads"]) == heads for operator in attention_operators)
 
     def _list_tensors_with_heads(self, operator: Operator, tensor: int) -> list[int]:
-        """Return all tensors of the operator that must get a dimension for the heads if `tensor` gets one.
+        """List the operator's tensors that need a dimension for the heads if `tensor` gets one.
 
-        In an attention operator, only the scores get it. The list is empty if `tensor` cannot get the dimension.
+        The list is empty if `tensor` cannot get this dimension.
         """
         replacement = _find_replacement(operator)
         if replacement is not None:
@@ -125,8 +125,6 @@ def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
 
 
 class _Rewriting:
-    """A copy of the graph in which attention scores have a dimension for the heads."""
-
     def __init__(self, graph: Graph, subgraph: _Subgraph) -> None:
         self.graph, self.subgraph = graph, subgraph
         self.tensors = list(graph.tensors)

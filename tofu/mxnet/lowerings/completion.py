@@ -2,8 +2,8 @@
 
 - `replace_scratch_reads`: the gradient of SequenceLast without lengths reads the number of the last time step from
   scratch memory. Tofu's operator for this gradient reads the number from an input instead.
-- `fill_unwritten`: some kernels never write an output, such as a label's gradient. On one device it stays zero. If an
-  operator reads such an output, an added operator writes zeros to it.
+- `fill_unwritten`: some kernels never write an output, such as a label's gradient. If an operator reads it, an added
+  operator writes zeros to it, as on one device.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tofu.mxnet.lowerings.indexing import pick_by_lengths
 
 
 def replace_scratch_reads(graph: Graph) -> Graph:
-    """Replace gradients that read scratch memory. The tensors of the graph keep their numbers."""
+    """Replace gradients that read scratch memory."""
     tensors = list(graph.tensors)
 
     def expand(_: int, operator: Operator) -> tuple[Operator, ...]:
@@ -52,7 +52,7 @@ UNWRITTEN_SUFFIX = "/unwritten"
 
 
 def fill_unwritten(graph: Graph) -> Graph:
-    """Add operators that write zeros to outputs that are read but not written. Tensors keep their numbers."""
+    """Fill outputs that no operator writes, but some operator reads, with zeros."""
     read_tensors = graph.results.union(*(operator.inputs for operator in graph.operators))
     tensors = list(graph.tensors)
 

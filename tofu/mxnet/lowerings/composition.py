@@ -1,8 +1,8 @@
 """Tools for lowerings whose parts are MXNet's own operators.
 
 The dimensions of every tensor have names, such as "b c s0 s1". Dimensions of equal name are split together. Three kinds
-of dimensions have marks instead of names. The extent of `ONE` is 1, `UNNAMED` is never split, and `MERGED` has the
-elements of several dimensions of an input.
+of dimensions have marks instead of names. `ONE` has extent 1, `UNNAMED` is never split, and `MERGED` merges several
+dimensions of an input.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Composition:
     def set_output(
         self, slot: int, value: ComposedValue, names: str, op: str = "Reshape", **attributes: object
     ) -> None:
-        """Compute output number `slot` of the replaced operator from `value`, by the operator `op`."""
+        """Add the operator `op`, which computes output number `slot` of the replaced operator from `value`."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         attributes = attributes if op != "Reshape" else {"shape": self.parts.output_shape(slot)}
         self.parts.inner_operator(f"output{slot}", op, **_describe_operator(attributes, (value,), output))
@@ -109,7 +109,7 @@ class Statistics:
 
 
 def has_exact_sums(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if all inputs are float32, or all are float64, because sums in other types are inexact."""
+    """Return True if all inputs are float32 or all are float64. Sums in other types are inexact."""
     return all(tensor.dtype == inputs[0].dtype for tensor in inputs) and inputs[0].dtype in SUMMED_TYPES
 
 
@@ -118,8 +118,7 @@ def compute_statistics(
 ) -> Statistics:
     """Return the mean, deviation and variance of `data` over the dimensions in `reduced`.
 
-    The variance is the sum of squared deviations, divided by the number of elements minus `ddof`. It is exact even if
-    the mean is large, because the mean is computed first.
+    The variance is the sum of squared deviations, divided by the number of elements minus `ddof`.
     """
     count = prod(composition.shape(reduced))
     total = composition.sum("total", data, reduced)

@@ -15,7 +15,7 @@ TYPES = ("float16", "float32", "float64")
 
 
 def check_type(operator: Operator, dtype: str) -> str:
-    """Return `dtype`. Raise UnsupportedError if this is an integer type, because the operator has no kernel for it."""
+    """Return `dtype`. Raise UnsupportedError for an integer type, for which the operator has no kernel."""
     if dtype not in TYPES:
         raise UnsupportedError(
             f"{operator.op} {operator.name} would compute in {dtype}, and MXNet has kernels of it for {', '.join(TYPES)} "
@@ -44,10 +44,7 @@ def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
-    """Return how an operator can be split: the axes, and the input regions that each worker then reads.
-
-    Return None if no description fits. Such an operator is refused later, or computed on every worker.
-    """
+    """Return the axes along which an operator can be split, or None if no description fits."""
     shapes = ([graph.tensors[t].shape for t in tensors] for tensors in (operator.inputs, operator.outputs))
     try:
         return analyse(DESCRIPTIONS[operator.op], operator.attributes, *shapes)
@@ -56,10 +53,7 @@ def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
 
 
 def replace_operators(graph: Graph, expand: Callable[[int, Operator], Sequence[Operator]]) -> tuple[Operator, ...]:
-    """Replace each operator of a graph by the operators that `expand(number, operator)` returns.
-
-    The backward operator of a replaced operator then belongs to the new operator with the old name.
-    """
+    """Replace each operator of a graph by the operators that `expand(number, operator)` returns."""
     operators: list[Operator] = []
     new_numbers: list[int] = []
     for number, operator in enumerate(graph.operators):

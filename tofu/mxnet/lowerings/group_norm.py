@@ -30,7 +30,7 @@ class _Layout:
     Attributes
     ----------
     data, elements
-        The data before and after the channels become two dimensions.
+        The data, before and after the channels become two dimensions.
     lines
         A tensor with one number for each line.
     parameter

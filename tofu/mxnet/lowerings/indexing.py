@@ -1,4 +1,4 @@
-"""Replace operators that select by indices, such as Embedding and take, so that the indexed dimension can be split.
+"""Replace Embedding, take and similar operators, so that the indexed dimension can be split.
 
 Each worker looks up the indices that are in its shard, and returns zeros for all others. So the sum over the workers is
 exact. For the gradient, each worker computes the rows of its shard. The parts are in `csrc/nnvm/parts/take.cc` and
@@ -42,8 +42,8 @@ def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowe
 def _check_indices(parts: Parts, op: str, slot: int, indices: int, names: tuple[str, ...], rows: int) -> int:
     """Add operators that raise an error if an index is `rows` or more. Return the checked indices.
 
-    To raise the error, MXNet's own kernel looks up the indices in a table of zeros. The zeros that it finds are added
-    to the indices, so that other operators wait for the check.
+    MXNet's own kernel looks up the indices in a table of zeros, and raises the error. Its result, all zeros, is added
+    to the indices. Other operators then wait for the check.
     """
     dtype = parts.graph_tensors[parts.whole.inputs[slot]].dtype
     shape = parts.shape(slot)[len(parts.shape(slot)) - len(names) :]
@@ -151,10 +151,6 @@ def _expand_one_hot(parts: Parts) -> None:
 
 
 def _convert_indices(parts: Parts, dtype: str) -> int:
-    """Return the indices in the type of the result.
-
-    As in MXNet, fractions of indices are cut off. Of int64 indices, only the lower 32 bits are used.
-    """
     (indices,) = parts.whole.inputs
     index_type, shape = parts.graph_tensors[indices].dtype, parts.shape(0)
     conversions = [] if index_type == dtype else [("Cast", {"dtype": dtype}, dtype)]
@@ -202,7 +198,7 @@ def _time_attributes(attributes: Attributes) -> dict[str, str]:
 
 
 def pick_by_lengths(attributes: Attributes, shape: tuple[int, ...]) -> dict[str, str]:
-    """Return attributes for an operator that picks the last step of each sequence, from data of this shape."""
+    """Return the attributes of an operator that picks the last step of each sequence."""
     time = _time_attributes(attributes)
     names = ["b", *(f"i{d}" for d in range(len(shape) - 2))]
     return {**time, "rows": str(shape[int(time["axis"])]), "names": " ".join(names)}

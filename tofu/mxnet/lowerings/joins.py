@@ -1,7 +1,7 @@
 """Let concatenations of slices, and similar operators, read the sliced tensors directly.
 
-A slice of one row cannot be split by rows, so its elements would be transferred twice: to the worker that computes the
-slice, and to the worker that reads it. A concatenation of slices becomes one operator, `_tofu_join`:
+A slice of one row cannot be split by rows, so its elements would be transferred twice. Instead, a concatenation of
+slices becomes one operator, `_tofu_join`:
 
     concat(x[7:8], x[0:7]) -> y[i] = x[i + 7] + x[i - 1], where elements outside x are zero
 

@@ -3,7 +3,7 @@
 - Average pooling becomes a sum, and a division by the number of elements in each window. If padding is not counted, a
   window at the border of the image has fewer elements. MXNet's kernel would mistake a shard's border for the image's.
 - BilinearResize2D becomes a resize of the rows and a resize of the columns. MXNet's kernel derives the scale from the
-  sizes, so each resize can only be split along the dimension whose size it does not change.
+  sizes. So each resize can only be split along the other dimension.
 - UpSampling (bilinear) becomes a deconvolution.
 - SpatialTransformer becomes an operator that computes positions, and BilinearSampler, which reads them. All workers
   must compute the same bits, because the gradient depends on the rounding of positions.
@@ -91,7 +91,7 @@ def _expand_pooling_backward(parts: Parts) -> None:
 
 
 def _has_one_gradient(operator: Operator, inputs: Inputs) -> bool:
-    """Return False for a gradient with mode="like", which also has an output of zeros for the input `like`."""
+    """Return False for a gradient with mode="like", which has a second output."""
     return not operator.op.startswith("_backward") or operator.attributes.get("mode") != "like"
 
 

@@ -60,7 +60,7 @@ def account_workers(partition: Partition, states: OptimizerStates) -> tuple[Devi
 
 
 def count_rounding(partition: Partition) -> tuple[int, ...]:
-    """Return the bytes that each GPU needs in addition, because MXNet rounds up the sizes of arrays.
+    """Return the bytes that each GPU loses, because MXNet rounds up the sizes of arrays.
 
     Optimizer states are not included.
     """
@@ -137,7 +137,6 @@ class _Entries:
         return tuple(self._names[node] for node in np.unique(self._columns["node"][self._rows(group)]))
 
     def uses_of(self, group: str) -> npt.NDArray[np.int64]:
-        """Return the bytes in use, as an array [use, node]. A buffer that several tensors share is counted once."""
         rows = self._rows(group)
         own = np.unique(self._columns["node"][rows])
         rows &= self._columns["buffer"] >= 0

@@ -1,4 +1,4 @@
-"""Find how much memory an optimizer needs for its states, such as momentum, by creating them for a tiny weight."""
+"""Measure the states of an optimizer, such as momentum, on a tiny weight."""
 
 from __future__ import annotations
 

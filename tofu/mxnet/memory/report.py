@@ -112,7 +112,7 @@ class DeviceMemory:
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Rows of the table below the total, as label -> value: other sizes in bytes, and the peak's place."""
+        """Label -> value, for rows below the total: other sizes in bytes, and the operator of the peak."""
         return {
             "rounding on GPUs": self.rounding_bytes,
             "workspace, about": self.workspace_bytes,

@@ -1,8 +1,7 @@
 """Estimate the workspace of convolutions, which is memory that their kernels request while they run.
 
-cuDNN and oneDNN choose their algorithms at run time. One algorithm needs most memory: it copies the window of the image
-that each output position reads. The estimate is the size of these copies. For cuDNN, the attribute `workspace` limits
-the size, in MiB.
+cuDNN and oneDNN choose their algorithms at run time. The estimate is for the algorithm that needs most memory: it
+copies the window of each output position. For cuDNN, the attribute `workspace` limits the size, in MiB.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Shape = Sequence[int]
 
 
 def estimate_workspace(symbol: Any, variables: Variables) -> dict[str, int]:
-    """Return the bytes that the largest convolution of each device group may request, by the group's name."""
+    """Return the largest request of a convolution in bytes, by device group."""
     handle = symbol.handle.value
     nodes = _mxnet.nodes(handle)
     convolutions = [node for node in nodes if node["op"].endswith(("Convolution", "Deconvolution"))]

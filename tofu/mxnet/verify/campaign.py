@@ -25,8 +25,8 @@ from tofu.verification.windows import list_window_geometries
 class CaseResult:
     """Result of verifying one case (an operator with attributes and inputs).
 
-    `trials` has the results of random variants. `missing` has splits that work but that Tofu does not offer. If the
-    reason for such a split is known, it is in `explained` instead.
+    `trials` has the results of random variants. `missing` has working splits that Tofu lacks by mistake. `explained`
+    has working splits that Tofu lacks for a known reason.
     """
 
     case: Case
@@ -45,7 +45,7 @@ class CaseResult:
 
     @property
     def broken_operators(self) -> frozenset[str]:
-        """The operators with problems. If a problem names no operator, these are all operators of the case."""
+        """The operators with problems. A problem that names no operator counts for all operators of the case."""
         failure = self.trials.failure
         problems = [*self.report.problems, *self.report.refusals, *([] if failure is None else failure.problems)]
         names = {re.split("[:,]", problem)[0] for problem in problems} | {strategy.op for strategy in self.missing}

@@ -45,7 +45,7 @@ NOTHING_TO_SPLIT = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """Numbers of operators in a set: all operators (`total`), described operators, verified operators, and so on."""
+    """Numbers of operators in a set, such as described or verified operators."""
 
     total: int
     described: int
@@ -77,7 +77,7 @@ def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Cove
 
 
 def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
-    """Count the operators by the way in which their outputs were compared ("nothing" if they were not)."""
+    """Count the operators, by the way in which their outputs were compared."""
     kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
     return {str(kind): kinds[str(kind)] for kind in Compared}
 
@@ -147,7 +147,7 @@ def kinds_line(kinds: Mapping[str, int]) -> str:
 def coverage_lines(
     listed: Sequence[str], entries: Mapping[str, RecordEntry], coverage: Mapping[str, Coverage]
 ) -> Iterator[str]:
-    """Yield sentences with the totals of each set of operators, and with the totals in the paper."""
+    """Yield sentences with the totals of each set of operators and of the paper."""
     median, largest, name = count_lines()
     yield f"\n{len(listed)} operators listed. A description has {median:g} lines (the median), the longest, {name}, {largest}."
     yield kinds_line(count_kinds(entries.get(operator) for operator in listed))

@@ -15,7 +15,7 @@ def _has_parts_of_one_element(shape: Shape) -> bool:
 
 
 def _has_uneven_heads(*matrices: int) -> Callable[[Case], bool]:
-    """Return a function that tests if the width of an input cannot be divided evenly between the heads.
+    """Return a function that tests if the heads cannot share the width of an input equally.
 
     Input n contains `matrices[n]` interleaved matrices, such as 3 for queries, keys and values.
     """

@@ -54,9 +54,9 @@ def run_kernel(
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Return all outputs, and the inputs, which the kernel may have changed.
 
-    The outputs include hidden outputs. First, all outputs are filled with number `pattern` (0 or 1) of `PATTERNS`, to
-    find elements that the kernel does not write. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if
-    the kernel writes beyond an output.
+    The outputs include hidden outputs. Before the run, they are filled with number `pattern` (0 or 1) of `PATTERNS`.
+    This shows elements that the kernel does not write. Raises mxnet.MXNetError if MXNet refuses the call, and
+    RuntimeError if the kernel writes beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead
@@ -99,7 +99,7 @@ def run_gradient(
 ) -> list[Array]:
     """Run `op` once, then its backward operator `times` times. Return the gradients of the inputs with numbers `wrt`.
 
-    This function is for backward operators that share hidden state with the forward operator.
+    Some backward operators need this, because they share hidden state with the forward operator.
     """
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
@@ -120,7 +120,7 @@ def run_gradient(
 def find_unwritten(outputs: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
     """Return a mask for each output, with True for elements that the kernel never wrote.
 
-    `outputs` are the outputs of a run with pattern 0, and `others` of a run with pattern 1.
+    `outputs` come from a run with pattern 0, and `others` from a run with pattern 1.
     """
     return tuple(
         _has_pattern(first, 0) & _has_pattern(second, 1) for first, second in zip(outputs, others, strict=True)
@@ -191,7 +191,7 @@ def find_operator(op: str) -> ctypes.c_void_p:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return True if MXNet raised the error because it does not support these shapes or attributes."""
+    """Return True for an error about shapes or attributes that MXNet does not support."""
     return any(type(error) is kind and re.search(text, str(error)) for kind, text in REFUSALS)
 
 

@@ -25,10 +25,9 @@ from tofu.verification.windows import list_window_geometries
 
 
 def try_geometry(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
-    """Run the kernel on each part of a split. If the results form the whole outputs, return the split as a `Cut`.
+    """Run the kernel on each part of a split. Return the split as a `Cut`, or None if it does not work.
 
-    Otherwise return None, also if a part computes as much as the whole operator. Only outputs with True in
-    `is_compared` are compared.
+    It works if the results form the whole outputs, and saves work. Outputs with False in `is_compared` may differ.
     """
     input_roles = [role for role in node.input_roles if role is not None]
     output_roles = [role for role in node.output_roles if role is not None]
@@ -80,9 +79,8 @@ ListWindows = Callable[[VerifiedNode, Collection[int], Collection[int], bool], l
 def find_missing(
     case: Case, try_split: TryGeometry = try_geometry, list_windows: ListWindows = list_window_geometries
 ) -> tuple[Missing, ...]:
-    """Return the splits of an operator, and of its gradient, that work but that Tofu does not offer.
+    """Find splits of an operator, and of its gradient, that work, but that Tofu does not offer.
 
-    If an input has indices of a dimension, the dimension is not split, because a kernel could read outside its part.
     `try_split` tests a split, and `list_windows` lists splits along windows. Both run MXNet's kernels, which may end
     the process.
     """

@@ -30,9 +30,9 @@ class Gradient:
     wrt
         Positions of the forward operator's inputs whose gradients are computed.
     outputs
-        For each gradient, the number of the backward operator's output that contains it.
+        Numbers of the backward operator's outputs that contain these gradients.
     head_inputs
-        For each forward output, the number of the backward input that contains its gradient, or None.
+        The number of the backward input with the gradient of each forward output, or None.
     forward_outputs, forward_inputs
         Number of a backward input -> number of the forward output (or input) with equal values.
     shares_state
@@ -55,16 +55,15 @@ class VerifiedNode:
     Attributes
     ----------
     unwritten
-        For each output, a mask of the elements that the kernel does not write.
+        Masks of the elements that the kernel does not write, one for each output.
     mutated_inputs
         Positions of the inputs that the kernel changes, as declared by MXNet.
     inputs_after
         The inputs after the run.
     input_roles, output_roles
-        For each input or output, the tensor of the forward operator that has the same values, or whose gradient it is.
+        The tensors of the forward operator with the same values, or, for a gradient, the tensor that it belongs to.
     reused_outputs
-        Empty if a second run of the backward operator computes the same numbers. Otherwise, positions of the inputs
-        that are outputs of the forward operator.
+        Positions of inputs that come from the forward operator's outputs. Empty if the backward operator can run twice.
     """
 
     op: str
@@ -135,8 +134,8 @@ def execute_training_graph(
 ) -> list[VerifiedNode]:
     """Run `op` and the operators of its gradient.
 
-    `wrt` lists the inputs whose gradients are computed. The default is all inputs except auxiliary states. `seed` is
-    for the gradients of the outputs, which are random numbers.
+    `wrt` lists the inputs whose gradients are computed, by default all except auxiliary states. The gradients of the
+    outputs are random numbers from `seed`.
     """
     symbol, training, wrt = _build_training_graph(op, write_attributes(attributes), len(inputs), wrt)
     return _Execution(symbol, training, inputs, wrt, seed).run()

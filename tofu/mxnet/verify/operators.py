@@ -71,13 +71,11 @@ def verify_operator(
         Positions of the inputs whose gradients are computed. The default is all inputs except states.
     relations
         Functions that check random operators, by the operator's name. A function takes the inputs and the outputs, and
-        returns the expected outputs (None for unwritten outputs). It must notice a change of any number, because the
-        operator is compared with nothing else.
+        returns the expected outputs (None for unwritten outputs). It must notice a change of any number.
     seed
         Seed of the random inputs and of the random gradients of outputs.
     description_tolerance
-        The largest relative error that is allowed. Pass a larger one for kernels that round numbers to single
-        precision.
+        The largest allowed relative error. Some kernels round to single precision and need a larger one.
 
     >>> verify_operator("FullyConnected", {"num_hidden": 5}, [(4, 6), (5, 6), (5,)]).is_verified
     True
@@ -191,7 +189,6 @@ class _Verification:
         return errors
 
     def _list_axes_of_counts(self, access: OperatorAccess, number: int) -> set[str]:
-        """Return the axes along which an output contains positions, as in argmax. Each part counts positions from 0."""
         value = _trace(access.description, self.node).outputs[number].value
         if self.node.gradient is not None or value is None:
             return set()

@@ -37,18 +37,18 @@ NEVER_COMPUTED = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1
 
 @dataclass(frozen=True)
 class RecordEntry:
-    """Record of the verification of one operator, over all its signatures (attributes, shapes and types).
+    """Record of the verification of one operator. A signature is a combination of attributes, shapes and types.
 
     Attributes
     ----------
     digest
         Hash of the description's source.
     kernels
-        Hash of the C++ source if the kernel is Tofu's own, else "".
+        Hash of the C++ source of Tofu's own kernel, or "".
     axes
         Axes along which the operator was run in parts.
     reduced
-        Axes along which the parts compute partial results, which are then combined, for example added.
+        Axes along which the parts compute partial results, such as sums.
     is_elementwise
         True if the operator is element-wise for all signatures.
     is_opaque
@@ -56,7 +56,7 @@ class RecordEntry:
     compared
         The least reliable way in which an output was compared: the text of a `Compared`.
     cells
-        For each way of comparison, the number of elements that were compared in the built-in cases.
+        The number of elements compared in each way in the built-in cases.
     missed
         Outputs that were never compared, except scratch memory.
     reason
@@ -84,7 +84,7 @@ class RecordEntry:
 
 
 def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
-    """Return the entries that are still valid, by operator. Return {} if no file exists (in an installed package)."""
+    """Return the entries that are still valid, by operator. Without a file, return {}."""
     if not path.exists():
         return {}
     entries = {name: _read_entry(fields) for name, fields in json.loads(path.read_text()).items()}
@@ -151,8 +151,7 @@ def _is_current(op: str, entry: RecordEntry) -> bool:
 def digest_of(op: str) -> str:
     """Return a hash of all code that the description of `op` uses. Without a description, return "".
 
-    Comments, docstrings and paths do not change the hash. Neither do other operators, nor a move of a function to
-    another line or file.
+    Comments, docstrings, paths and the place of a function do not change the hash.
     """
     description = DESCRIPTIONS.get(op)
     return "" if description is None else _digest_description(Path(description.place.file), description.place.line)

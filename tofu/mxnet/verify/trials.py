@@ -36,7 +36,7 @@ class Failure:
 class Trials:
     """Numbers of variants that were verified or refused, and the smallest variant that failed.
 
-    A variant counts as refused if MXNet refuses it, ends its process, or is known to compute it wrong.
+    "Refused" includes variants at which MXNet ends its process or is known to compute wrong.
     """
 
     verified: int
@@ -47,8 +47,8 @@ class Trials:
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
     """Run `verify_case` in another process, the sandbox.
 
-    If the process ends, perhaps because an earlier case has damaged its memory, the case runs again in a new process.
-    Raises ProcessEndedError if even a run of the whole operator ends the process.
+    If the process ends, the case runs again in a new process. Raises ProcessEndedError if the whole operator ends its
+    process.
     """
     for _ in range(2):
         with suppress(ProcessEndedError):

@@ -30,8 +30,8 @@ from tofu.verification.split import relative_error
 class WholeComparison:
     """Result of comparing an operator's outputs with its description or with a relation.
 
-    `error` is the largest error of the description. If the description was not evaluated, `error` is None, and
-    `checked` states what was checked instead.
+    `error` is the largest error of the description. Without a description, `error` is None, and `checked` tells what
+    was checked instead.
     """
 
     error: float | None

@@ -31,7 +31,7 @@ VIEW_METHODS = (
 
 
 class LikeNDArray(type):
-    """Metaclass of classes that equal NDArray. MXNet compares the types of arrays when it sets an item."""
+    """Metaclass of classes that equal NDArray, because MXNet compares the types of arrays."""
 
     def __eq__(cls, other: object) -> bool:
         return other is mx.nd.NDArray or other is cls
@@ -93,7 +93,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def invalidate(self) -> None:
         """Mark the values as invalid before the memory of the shards is reused.
 
-        If the user has a view of the whole array, assemble the array first, because the view must keep its values.
+        If the user has a view of the whole array, assemble the array first, so that the view keeps its values.
         """
         if self._is_viewed:
             self._read_shards()
@@ -190,7 +190,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self.gradient
 
     def watch_view(self, view: Any) -> None:
-        """Keep the whole array up to date while `view`, which shares its memory, exists."""
+        """Keep the whole array up to date as long as `view` shares its memory."""
         if isinstance(view, View):
             self._views.append(weakref.ref(view))
         elif view is not self:
@@ -215,7 +215,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self.copyto(mx.cpu(0))
 
     def as_in_context(self, context: Any) -> Any:
-        """Return this array if `context` is the host, otherwise a copy of the whole array in the context."""
+        """Return this array for the host, and a copy of the whole array for other contexts."""
         return self if context == mx.cpu(0) else self.copyto(context)
 
     @property
@@ -313,7 +313,7 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
 
 
 def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
-    """For each pair, copy the tensor into the array.
+    """Copy tensors into arrays, as pairs (array, tensor).
 
     For speed, one operator copies all float32 shards of a device.
     """

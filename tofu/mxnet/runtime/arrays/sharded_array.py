@@ -118,11 +118,14 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         return self
 
     def __getitem__(self, key: Any) -> Any:
-        """Return this array for `array[:]`, otherwise a copy of the selected elements on the host."""
+        """Return a copy of the selected elements on the host. `array[:]` is the array itself."""
         return self if is_everything(key) else self.tensor.gather()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set the elements that `key` selects. To set only some elements, a whole copy on the host is changed."""
+        """Set the elements that `key` selects.
+
+        If `key` does not select all elements, the whole array is copied to the host and back.
+        """
         if value is self:
             return
         if is_everything(key) and isinstance(value, ShardedArray):

@@ -36,13 +36,13 @@ class ShardedTensor:
     contexts
         The workers' devices.
     arrays
-        The shards, if they exist already. Otherwise zeros are allocated when they are first needed.
+        The shards. By default, zeros are allocated when they are first needed.
 
     Attributes
     ----------
     source
-        State of the whole array when the shards were last copied from it: the number of writes, and the digest or None.
-        If either has changed since, the shards are outdated.
+        The number of writes to the whole array at the last copy to the shards, and its digest or None. If either has
+        changed, the shards are outdated.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ShardedTensor:
         return ShardedTensor(self.name, tuple(shape), np.dtype(dtype).name, regions, self.contexts, arrays)
 
     def is_like(self, shape: Sequence[int]) -> bool:
-        """Return True if `like` accepts this shape. Each extent must be 1, or the same as in this tensor."""
+        """Return True if `like` accepts this shape: each extent is 1, or the same as in this tensor."""
         return len(shape) == len(self.shape) and all(
             extent in (1, whole) for extent, whole in zip(shape, self.shape, strict=True)
         )
@@ -101,7 +101,7 @@ class ShardedTensor:
         return self.like(self.shape, self.dtype)
 
     def in_layout_of(self, other: ShardedTensor) -> ShardedTensor:
-        """Return this tensor, or a copy that is split like `other` and has the type of `other`."""
+        """Return this tensor with the split and type of `other`. Copy it only if necessary."""
         if self.matches(other):
             return self
         copied = other.zeros_like()
@@ -122,7 +122,7 @@ class ShardedTensor:
         return tuple(worker_by_region.values())
 
     def list_distinct(self) -> list[tuple[Region, list[Any]]]:
-        """Return each distinct region, with the shards of all workers that store it."""
+        """List the distinct regions, each with the shards of all workers that store it."""
         shards: dict[Region, list[Any]] = {}
         for region, shard in zip(self.regions, self.arrays, strict=True):
             shards.setdefault(region, []).append(shard)
@@ -209,7 +209,7 @@ def as_legacy(array: Any) -> Any:
 
 
 def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
-    """Yield consecutive regions that together cover a tensor, each of at most `most_bytes` bytes or one element."""
+    """Divide a tensor into regions of at most `most_bytes` bytes or one element, and yield them in order."""
     if not shape:
         yield ()
         return
@@ -228,7 +228,7 @@ def _has_whole_rows(region: Region, whole: Any) -> bool:
 
 
 def cut(whole: Any, region: Region) -> Any:
-    """Return a region of an array. If only the first dimension is cut, return a view, otherwise a copy."""
+    """Return a region of an array, as a view if only the first dimension is cut."""
     if _has_whole_rows(region, whole):
         return whole[region[0][0] : region[0][1]] if region else whole
     if whole.ndim > MOST_SLICED_DIMENSIONS:
@@ -276,7 +276,7 @@ def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, .
 
 
 def count_writes(array: Any) -> int:
-    """Wait for all writes to an NDArray, and return how many MXNet has counted."""
+    """Wait for all writes to an NDArray, and return their number."""
     array.wait_to_read()
     return int(_mxnet.array_version(array.handle.value))
 

@@ -37,9 +37,9 @@ Callback = Callable[[bytes, str, int], None]
 
 
 class _NodeOutput(NamedTuple):
-    """The tensor that an output of a node belongs to, and the worker that computes the output.
+    """The tensor to which a node's output belongs, and the worker that computes it.
 
-    `is_in_transit` is True for a fetched region or a partial result, which is no shard of the tensor.
+    `is_in_transit` is True if the output is no shard, but a fetched region or a partial result.
     """
 
     tensor: int
@@ -58,8 +58,8 @@ class MonitoredTensor:
     op
         The type of the operator that computes the tensor, such as "Convolution".
     inputs
-        The tensors that the operator reads, each with MXNet's name of the input. Empty except for the operator's first
-        output.
+        The tensors that the operator reads, with MXNet's names of the inputs. Only the first output of an operator
+        lists them.
     """
 
     name: str
@@ -199,8 +199,8 @@ class WholeTensors:
 class _WrittenForm(NamedTuple):
     """The split of a tensor that no operator reads.
 
-    For each round of the plan, `layout` has the dimension that is split, or -1. In the rounds `partial_rounds`, workers
-    compute partial results, which are combined by `reduce`.
+    `layout` has the dimension that each round of the plan splits, or -1. In `partial_rounds`, workers compute partial
+    results, which `reduce` combines.
     """
 
     layout: list[int]

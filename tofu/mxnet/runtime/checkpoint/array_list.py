@@ -33,7 +33,7 @@ Unpack = Callable[[str], tuple[Any, ...]]  # reads the next values of the file, 
 class StoredArray:
     """An array in a file. Its elements start at byte `offset`.
 
-    The file has only the non-zero elements or rows of a sparse array. The arrays `indices` have their positions.
+    Of a sparse array, the file has only the non-zero elements or rows. `indices` has their positions.
     """
 
     shape: tuple[int, ...]

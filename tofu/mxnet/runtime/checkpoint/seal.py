@@ -41,7 +41,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Seal:
-    """The seal of an undamaged file: the facts, the digest, and the position where the content ends."""
+    """The seal of an undamaged file. `end` is the position where the file's content ends."""
 
     facts: Facts
     digest: str
@@ -103,7 +103,7 @@ def _compute_digest(file: IO[bytes], length: int) -> bytes:
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a file for reading. Raise TofuError if this is impossible, or if the file is a pipe, which may block."""
+    """Open a file for reading. Raise TofuError if this fails, or for a pipe, which may block."""
     name = os.fspath(path)
     try:
         if stat.S_ISREG(os.stat(name).st_mode):

@@ -46,8 +46,8 @@ def save_states(path: str, content: Any, facts: Facts) -> None:
 def load_states(path: str | os.PathLike[str], user_classes: Collection[type]) -> tuple[Any, Seal | None]:
     """Return the contents of a file of optimizer states, and the seal.
 
-    The file may contain objects of the classes in `user_classes`, and of other classes in the same modules. Raise
-    TofuError if the file is damaged or has no optimizer states. Warn if the file has no seal.
+    The file may contain objects of classes in the modules of `user_classes`. Raise TofuError if the file is damaged or
+    has no optimizer states. Warn if the file has no seal.
     """
     name = os.fspath(path)
     with open_regular(name) as file:
@@ -70,7 +70,7 @@ def load_states(path: str | os.PathLike[str], user_classes: Collection[type]) ->
 
 
 def _check_lengths(file: IO[bytes], size: int) -> None:
-    """Raise ValueError if loading the pickle would need more memory than the file has bytes."""
+    """Raise ValueError if the pickle refers to more values than the file has bytes, or ends too early."""
     for opcode, argument, _ in pickletools.genops(file):
         if opcode.name in MEMO_OPCODES and isinstance(argument, int) and argument > size:
             raise ValueError(f"it refers to {argument} values and has {size} bytes")

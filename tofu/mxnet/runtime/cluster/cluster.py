@@ -73,7 +73,7 @@ def make_key() -> int:
 
 
 def compare_plans(kvstore: Any, text: str) -> None:
-    """Raise PlanError if `text`, a description of this machine's plan, differs from the text of the first machine."""
+    """Raise PlanError if the plan of this machine, as `text`, differs from the first machine's plan."""
     digest = zlib.crc32(text.encode()) % (1 << 20)  # a float32 holds it exactly
     first_digest = mx.nd.array([digest])
     kvstore.broadcast(make_key(), first_digest, first_digest)
@@ -87,7 +87,7 @@ def compare_plans(kvstore: Any, text: str) -> None:
 def read_kvstore(kvstore: Any) -> Cluster | None:
     """Return a `Cluster` of the machines that a kvstore connects, or None if there is only this machine.
 
-    Raise UnsupportedError for an asynchronous kvstore, because it does not add the machines' gradients.
+    Raise UnsupportedError for an asynchronous kvstore, which does not add gradients.
     """
     kvstore_type = str(getattr(kvstore, "type", kvstore))
     if "dist" not in kvstore_type:

@@ -1,7 +1,7 @@
 """Read and write the shards that machines exchange for the parameters of a Gluon block.
 
-The machines agree on the shards when they compare their plans. If a machine later splits a parameter in another way,
-for example for a smaller batch, it still exchanges the agreed shards.
+The machines agree on the shards when they compare their plans. A machine exchanges the agreed shards even if it later
+splits a parameter in another way.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def write_shards(array: ParameterArray, tensor: ShardedTensor) -> None:
 
 
 def describe_layouts(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, ShardedTensor], str]:
-    """Return a tensor that is split like each array, and a text by which machines compare their splits."""
+    """Return the current split of each array, and a text by which machines compare their splits."""
     layouts = {index: array.layout.zeros_like() for index, array in arrays.items()}
     lines = []
     for index, layout in layouts.items():

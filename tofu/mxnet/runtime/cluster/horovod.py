@@ -51,7 +51,7 @@ def scaled_machines(optimizer: Any) -> int:
 
 
 def average_gradients(optimizer: Any, indices: Sequence[Any], gradients: Sequence[Any]) -> None:
-    """If the optimizer is Horovod's, average the shards of the gradients between machines.
+    """Average the gradients' shards between machines if the optimizer is Horovod's.
 
     Equal shards of several workers are averaged once. Raise PlanError if the machines have different plans.
     """
@@ -105,7 +105,7 @@ class _Shard:
 
 
 class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """A Horovod Trainer that averages shards. `send_shards` gives a Trainer this class."""
+    """A Horovod Trainer that averages shards. Created by `send_shards`."""
 
     _params: list[Any]
     _process_set: Any

@@ -22,9 +22,9 @@ Measure = Callable[[Sequence[Pair]], float]  # total bytes per second of all pai
 class Interconnect:
     """Measured bandwidths between GPUs, and the groups of GPUs that are closely connected.
 
-    `devices` has the numbers of the GPUs, ordered so that fast pairs are neighbours. While no other GPU reads,
-    devices[i] reads `pairs[i][j]` bytes per second from devices[j]. `levels` begins with the largest groups. A level
-    has two numbers: how many smaller groups form a group, and the bytes per second of all GPUs together.
+    `devices` lists the GPUs, with fast pairs next to each other. If no other GPU reads, devices[i] reads `pairs[i][j]`
+    bytes per second from devices[j]. `levels` begins with the largest groups. A level has the number of smaller groups
+    in a group, and the bytes per second of all GPUs together.
     """
 
     devices: tuple[int, ...]
@@ -42,7 +42,7 @@ class Interconnect:
 
 
 def measure_interconnect(count: int, measure: Measure) -> Interconnect:
-    """Measure the bandwidth between `count` GPUs: first of each pair alone, then while all GPUs read at once."""
+    """Measure the bandwidth between `count` GPUs: of each pair alone, and of all GPUs at once."""
     rate_by_devices = {(i, j): measure([(i, j)]) for i in range(count) for j in range(count) if i != j}
     devices = _order_devices(count, rate_by_devices)
     rates = {(a, b): rate_by_devices[devices[a], devices[b]] for a in range(count) for b in range(count) if a != b}
@@ -72,7 +72,7 @@ def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
 def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
     """Group GPUs that read from each other equally fast, then group these groups.
 
-    Return how many smaller groups form a group, for each level from the largest groups on.
+    Return the number of smaller groups in a group of each level, from the largest groups on.
     """
     level_parts: list[int] = []
     block = 1

@@ -25,10 +25,9 @@ class ArrayAllocator:
     sharded
         Names of the arguments and states that need no whole array, only shards.
     shared
-        Names of the arguments and states that use another executor's arrays if these fit.
+        Names of the arguments and states that use another executor's arrays if possible.
     buffer
-        MXNet's `shared_buffer`: arrays, by name, that executors for different input shapes share. If an array is too
-        small, a larger one replaces it.
+        MXNet's `shared_buffer`: arrays that several executors share, by name. A larger array may replace a small one.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -43,7 +42,7 @@ class ArrayAllocator:
             raise ArgumentTypeError(f"shared_buffer is a dict of names and arrays, not {show_with_type(self.buffer)}.")
 
     def allocate(self, name: str, old_arrays: Mapping[str, Any], key: str, stype: str = "default") -> Any:
-        """Return an array for the argument, gradient or state `name`, or None if only shards are needed.
+        """Return an array for the argument, gradient or state `name`. Return None if it needs only shards.
 
         `old_arrays` are the other executor's arrays by name. `key` is the name of the array in `buffer`.
         """

@@ -86,9 +86,9 @@ class BoundGraph:
 
     @cached_property
     def state_changes(self) -> list[tuple[list[int], list[int]]]:
-        """For each device, pointers to the auxiliary states and to the outputs.
+        """Pointers to the auxiliary states and to the outputs, for each device.
 
-        The states must have been changed before a caller reads an output of the same device.
+        A caller must not read an output before the states on the same device have changed.
         """
         devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self._contexts}
         for state in self.bound.aux_arrays:
@@ -127,10 +127,9 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
 
 
 def unused_context(contexts: Sequence[Any]) -> Any:
-    """Return a context that no worker uses, as the default context of the graph of all workers.
+    """Return a context that no worker uses. It becomes the default context of the graph.
 
-    If operators ran in the default context, MXNet might rewrite the graph for inference. MXNet does not see that some
-    outputs are gradients.
+    If operators ran in the default context, MXNet might rewrite the graph for inference.
     """
     used = {context.device_id for context in contexts if context.device_type == "cpu"}
     return mx.cpu(max(used, default=0) + 1000)

@@ -30,7 +30,7 @@ Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]  # plans for shap
 
 
 class Executor:
-    """A partitioned model that callers use through whole arrays.
+    """A partitioned model. Callers pass and receive whole arrays.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class Executor:
 
     @cached_property
     def _saves_random_inference(self) -> bool:
-        """True if inference must keep its random numbers, because a backward pass may need them."""
+        """True if inference must keep its random numbers for a backward pass."""
         sharded = self.sharded
         return (
             bool(sharded.differentiated)
@@ -161,11 +161,11 @@ class Executor:
         )
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Run the backward pass, and write the gradients to `grad_dict` or add them, depending on `grad_req`.
+        """Run the backward pass. Write or add the gradients to `grad_dict`, as `grad_req` requests.
 
-        `out_grads` has the gradient of every output that is not a loss. As in MXNet, labels and other arguments may be
-        set between forward and backward. If no forward pass has run, this method runs one first. Raise TofuError if the
-        last forward pass was for the other mode (training or inference), and this changes the results of an operator.
+        `out_grads` has the gradient of every output that is not a loss. If no forward pass has run, this method runs
+        one first. As in MXNet, labels and other arguments may be set in between. Raise TofuError if the last forward
+        pass ran in another mode (training or inference) with other results.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
@@ -223,8 +223,8 @@ class Executor:
     def _may_differ(self, name: str, whole: Any) -> bool:
         """Return True if a whole array may differ from its shards.
 
-        MXNet counts its own writes to an array, but not writes through DLPack or a pointer. These change the digest of
-        the array. A digest takes time, so it is computed only if MXNet has counted no write.
+        MXNet counts its own writes to an array. Other writes, for example through DLPack, change the array's digest,
+        which takes longer to compute.
         """
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
@@ -276,8 +276,8 @@ class Executor:
     ) -> Executor:
         """Return an executor for the input shapes in `kwargs`. As in MXNet, both executors share their arrays.
 
-        Raise ShapeError if the shape of an argument that is not in `kwargs` changes, unless `partial_shaping` is True.
-        Raise ShapeError if an array is too small for its new shape, unless `allow_up_sizing` is True.
+        Without `partial_shaping`, raise ShapeError if the shape of another argument changes. Without `allow_up_sizing`,
+        raise ShapeError if an array is too small for its new shape.
         """
         check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}

@@ -38,7 +38,7 @@ class AllocationFailureError(OutOfMemoryError, mx.base.MXNetError):  # type: ign
 
 
 def find_failure(arrays: Sequence[Any]) -> Exception | None:
-    """Wait for arrays. Return the first error of an operator that writes them, or None. MXNet drops these errors."""
+    """Wait for arrays. Return the first error of an operator that writes them, or None."""
     failure: Exception | None = None
     for array in arrays:
         try:
@@ -49,7 +49,7 @@ def find_failure(arrays: Sequence[Any]) -> Exception | None:
 
 
 def forget_failures(failure: Exception) -> Exception:
-    """Clear all errors that MXNet has not raised yet, because a process with such an error cannot fork.
+    """Clear all errors that MXNet has not raised yet. A process with such an error cannot fork.
 
     Return `failure`, or an error that also reports another operator's failure.
     """
@@ -62,7 +62,7 @@ def forget_failures(failure: Exception) -> Exception:
 
 
 def raise_failure(arrays: Sequence[Any]) -> None:
-    """Wait for the arrays. If an operator that writes them has failed, raise the first error."""
+    """Wait until the arrays are computed. Raise the first error of an operator that should write them."""
     failure = find_failure(arrays)
     if failure is not None:
         try:
@@ -131,7 +131,7 @@ def _count_host_bytes(plan: Plan, contexts: Sequence[Any]) -> int:
 
 
 def check_process(process_id: int) -> None:
-    """Raise UnsupportedError if this process is a fork of `process_id`, because a fork lacks MXNet's threads."""
+    """Raise UnsupportedError if this process is a fork of `process_id`. MXNet cannot run in a fork."""
     if os.getpid() != process_id:
         raise UnsupportedError(
             f"This model was bound in process {process_id} and cannot run in {os.getpid()}, which was forked from it: a fork has "

@@ -1,4 +1,4 @@
-"""Check and prepare GPUs before a model is bound, so that MXNet does not fail later or run slowly."""
+"""Check and prepare GPUs before a model is bound."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAJOR_VERSIONS = range(5, 9)
 
 
 def check_gpus(contexts: Sequence[Any]) -> None:
-    """Raise DeviceError if MXNet has no kernels for a GPU, or if only some of the workers run on GPUs."""
+    """Raise DeviceError if MXNet has no kernels for a GPU, or if workers mix GPUs and CPUs."""
     gpus = [context for context in contexts if context.device_type == "gpu"]
     if not gpus:
         return
@@ -77,8 +77,8 @@ def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
 def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
     """Compile the GPU kernels of a graph, and test if GPUs can read each other's memory. On CPUs, do nothing.
 
-    If a GPU cannot read another GPU's memory, warn that data is copied before each transfer. Raise DeviceError if the
-    driver or compiler fails, or if a GPU reads wrong bytes from another GPU.
+    Warn if GPUs cannot read each other's memory, because transfers are then slower. Raise DeviceError if the driver or
+    compiler fails, or if a GPU reads wrong bytes.
     """
     if any(context.device_type != "gpu" for context in contexts):
         return

@@ -25,7 +25,7 @@ class Gradients:
     names
         Names of the arguments that have gradients.
     sums
-        For each argument with grad_req="add", the sum of its gradients. Each backward pass adds a gradient.
+        The sums of the gradients of arguments with grad_req="add", by name.
     """
 
     def __init__(self, graph: BoundGraph) -> None:
@@ -106,8 +106,7 @@ class Gradients:
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
         """From now on, add up the gradients of the arguments in `names`, as grad_req="add" requests.
 
-        If an argument has a tensor in `shared` that is split like the gradient, the sum starts with this tensor.
-        Otherwise, the sum starts with zeros.
+        A sum starts with the argument's tensor in `shared`, or with zeros if there is no tensor with this split.
         """
         for name in names:
             zeros, shared_sum = self._make_zeros(name), shared.get(name)

@@ -41,10 +41,10 @@ def has_two_modes(graph: Graph) -> bool:
 
 
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
-    """Raise TofuError if backward(is_train=False) would not match the results of forward(is_train=False).
+    """Raise TofuError if an operator has no right gradient after forward(is_train=False).
 
-    An operator is refused if it computes other results in training, or draws other random numbers in a second run. RNN
-    is refused, because in inference it saves nothing for a gradient. Dropout is allowed, because it changes nothing in
+    Operators are refused if they compute other results in training, or other random numbers in a second run. RNN is
+    refused, because it saves nothing for a gradient in inference. Dropout is allowed, because it does nothing in
     inference.
     """
     raise_together(
@@ -73,7 +73,7 @@ def refuse_other_mode(graph: Graph, call: str) -> None:
 
 
 def refuse_second_run(graph: Graph) -> None:
-    """Raise TofuError if a second forward pass would draw other random numbers, or change a state again."""
+    """Raise TofuError if a second forward pass would change results or states."""
     raise_together(
         TofuError,
         "backward() was called twice after one forward(is_train=True). The first call reused the memory of the forward results, and these "

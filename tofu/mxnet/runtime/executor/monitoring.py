@@ -52,8 +52,7 @@ class MonitoredShards:
 def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None], monitor_all: bool = False) -> None:
     """Call `callback(name, pointer)` for each tensor that an executor computes. The pointer is to the whole array.
 
-    The callback must free the array. If `monitor_all` is True, `callback` is also called for the inputs of each
-    operator, before the outputs.
+    The callback must free the array. If `monitor_all` is True, it also receives the inputs of each operator.
     """
     _install_callback(executor, lambda name, _, handle: callback(name, handle), monitor_all)
 
@@ -61,10 +60,7 @@ def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None
 def watch_operators(
     executor: ShardedExecutor, callback: Callable[[bytes, bytes, int], None], monitor_all: bool
 ) -> None:
-    """Call the Gluon hook `callback(name, operator, pointer)` for each whole tensor.
-
-    Variables have no operator, so the hook only sees them as inputs of operators (with `monitor_all`).
-    """
+    """Call the Gluon hook `callback(name, operator, pointer)` for each whole tensor."""
 
     def show(name: bytes, op: str, handle: int) -> None:
         if op:

@@ -57,12 +57,12 @@ class ShardedExecutor:
     shared
         Variables of another executor. A variable's shards are reused if this plan splits it in the same way.
     keeps_gradients
-        If True, gradients stay valid until the next backward pass, because they share no memory with other tensors.
+        If True, gradients stay valid until the next backward pass.
 
     Attributes
     ----------
     variables
-        The shards, by name, of all arguments, auxiliary states, and gradients of outputs that callers set.
+        The shards of all arguments, auxiliary states, and outputs' gradients that callers set, by name.
     gradients
         The gradients. This object knows if a forward pass has overwritten them.
     """
@@ -143,9 +143,9 @@ class ShardedExecutor:
         return self._last_graph is not None or self._has_failed
 
     def prepare_backward(self, is_train: bool = True) -> None:
-        """Run the forward pass again if it ran in the other mode, or if a backward pass has overwritten its results.
+        """Run the forward pass again if it ran in another mode, or if its results are overwritten.
 
-        The modes are training and inference. Raise TofuError if the second run would compute other numbers.
+        The modes are training and inference. Raises TofuError if the second run would compute other numbers.
         """
         check_process(self._process_id)
         if self._last_graph is None:
@@ -263,7 +263,7 @@ class ShardedExecutor:
 
     @cached_property
     def states_changed_by_forward(self) -> tuple[str, ...]:
-        """Names of the auxiliary states that the forward pass changes, but the backward pass does not."""
+        """Names of the auxiliary states that only the forward pass changes."""
         graph = self.partition.problem.graph
         changed: dict[bool, set[int]] = {True: set(), False: set()}
         for operator in graph.operators:
@@ -300,8 +300,8 @@ class ShardedExecutor:
     def gradient(self, name: str) -> ShardedTensor:
         """Wait for the gradient of an argument and return its shards.
 
-        As in MXNet, the gradient is zero before the first backward pass. If an optimizer updates the argument, the
-        gradient is split like the argument. Raise TofuError if a later forward pass may have overwritten the gradient.
+        As in MXNet, the gradient is zero before the first backward pass. Raise TofuError if a later forward pass may
+        have overwritten it.
         """
         self.wait()
         return self.gradients.read(name)
@@ -320,7 +320,7 @@ class ShardedExecutor:
     def watch(self, make_callback: Callable[[PlannedProgram], Any]) -> None:
         """Install one callback for training and one for inference.
 
-        `make_callback` takes the program of the workers (what each computes, in order) and returns the callback.
+        `make_callback` takes the program of the workers and returns the callback.
         """
         self._training_graph.watch(make_callback(self.partition.program), False)
         self._inference_graph.watch(make_callback(write_inference(self.partition)), False)

@@ -64,7 +64,7 @@ class SharedParameters:
 
 
 def copy_values(old_tensors: Mapping[str, ShardedTensor], new_tensors: Mapping[str, ShardedTensor]) -> None:
-    """Copy each old tensor's values to the new tensor of the same name, if both have the same shape."""
+    """Copy values to the new tensor of the same name. Tensors whose shape has changed are not copied."""
     for name, new_tensor in new_tensors.items():
         old_tensor = old_tensors.get(name, new_tensor)
         if old_tensor is not new_tensor and old_tensor.shape == new_tensor.shape:
@@ -197,8 +197,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     ) -> None:
         """Plan the model for these shapes and allocate the shards. The arguments are those of `mx.mod.Module.bind`.
 
-        If the module was bound before, parameters keep their values. If `shared_module`, a bound `tofu.mod.Module`, is
-        passed, the two modules share parameters and optimizer.
+        Parameters of an earlier bind keep their values. Pass a bound module as `shared_module` to share its parameters
+        and optimizer.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")
@@ -267,7 +267,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     def _rebind(self, shared_module: ShardedModule | None = None, resets_sums: bool = False) -> None:
         """Bind the model for the current shapes. The plan stays the same if it fits these shapes.
 
-        Parameters and sums of gradients keep their values, or get those of `shared_module`. If `resets_sums` is True,
+        Parameters and sums of gradients keep their values, or get the values of `shared_module`. With `resets_sums`,
         the sums start at zero.
         """
         descriptions = [*self._data_shapes, *self._label_shapes]

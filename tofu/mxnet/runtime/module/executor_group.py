@@ -18,8 +18,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 class ExecutorGroup:
     """The attributes of MXNet's `DataParallelExecutorGroup` that scripts read.
 
-    MXNet's group has an executor for each device, but this group has one executor for all workers. The arguments in
-    `differentiated` have gradients.
+    One executor runs all workers. The arguments in `differentiated` have gradients.
     """
 
     def __init__(
@@ -61,17 +60,17 @@ class ExecutorGroup:
 
     @property
     def param_arrays(self) -> list[list[Any]]:
-        """For each parameter, a list with one element: the array."""
+        """The array of each parameter, in a list of its own."""
         return [[ShardedArray(self._executor.variables[name])] for name in self.param_names]
 
     @property
     def grad_arrays(self) -> list[list[Any]]:
-        """For each parameter, a list with one element: the array of the gradient, or None."""
+        """The gradient of each parameter, or None, in a list of its own."""
         return [[self._get_gradient(name)] for name in self.param_names]
 
     @property
     def aux_arrays(self) -> list[list[Any]]:
-        """For each auxiliary state, a list with one element: the array."""
+        """The array of each auxiliary state, in a list of its own."""
         return [[array] for array in self.aux_dict.values()]
 
     def _get_gradient(self, name: str) -> Any:

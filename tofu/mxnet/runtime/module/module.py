@@ -60,7 +60,7 @@ class Module(RunningModule):
     work_load_list
         Has no effect, because the plan decides which worker computes what.
     group2ctxs
-        For each `ctx_group`, the context of gradients that `get_input_grads` returns. No other effect.
+        The context of gradients that `get_input_grads` returns, by `ctx_group`. No other effect.
     compression_params
         Not supported: raises UnsupportedError.
 
@@ -150,8 +150,7 @@ class Module(RunningModule):
     ) -> None:
         """Set the parameters from whole arrays.
 
-        As in MXNet, arrays with unknown names raise an error if allow_missing=True and allow_extra=False. Otherwise
-        they are ignored.
+        As in MXNet, arrays with unknown names raise an error only if allow_missing=True and allow_extra=False.
         """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes back what get_params returned
@@ -242,8 +241,8 @@ class Module(RunningModule):
     def load_optimizer_states(self, fname: str) -> None:
         """Read optimizer states from a file that `save_optimizer_states` or MXNet wrote.
 
-        A file of `save_optimizer_states` has the number of steps, so that training continues as without a stop. Raise
-        TofuError if the states belong to another optimizer, or to another step than the parameters.
+        Files of `save_optimizer_states` also have the number of steps. Raise TofuError if the states belong to another
+        optimizer, or to another step than the parameters.
         """
         optimizer = self._require_optimizer()
         content, seal = load_states(fname, optimizer_types(optimizer.optimizer))

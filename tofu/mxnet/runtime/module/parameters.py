@@ -52,7 +52,7 @@ class LiveParameters(Mapping[str, Any]):
 
 
 class ParameterGroup(NamedTuple):
-    """Parameters or auxiliary states to fill, and the arrays that a user passed for them (None if there are none)."""
+    """Parameters or auxiliary states to fill, and the user's arrays for them (or None)."""
 
     arrays: Mapping[str, Any] | None
     tensors: list[Tensor]
@@ -117,7 +117,7 @@ def _fill_variable(
 
 
 def refuse_extra(groups: Sequence[ParameterGroup]) -> None:
-    """Raise TofuError if an array's name belongs to no parameter and no auxiliary state."""
+    """Raise TofuError for arrays with unknown names."""
     extra_names = [name for group in groups for name in _list_extra(group)]
     raise_together(TofuError, "The model does not have these parameters (allow_extra=True ignores them):", extra_names)
 

@@ -126,8 +126,7 @@ class RunningModule(ShardedModule):
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the whole outputs.
 
-        If `merge_multi_context` is False, each output is cut along the batch into a list of slices, one for each
-        device.
+        If `merge_multi_context` is False, each output is a list of slices of the batch, one for each device.
         """
         whole = [self.executor.output(index).gather() for index in range(len(self.output_names))]
         if merge_multi_context:

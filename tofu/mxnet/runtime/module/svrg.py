@@ -98,9 +98,9 @@ class SVRGModule(Module):
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
-        """Make the current weights the earlier weights, and average the gradients of all batches at these weights.
+        """Save the current weights, and compute the average gradient of all batches at these weights.
 
-        As in MXNet, the sum of the gradients starts with the previous average, not with zero.
+        As in MXNet, the previous average is added to the sum of the gradients.
         """
         module = self._mod_aux  # has the earlier weights
         copy_values(self._check_ready().variables, {name: module.executor.variables[name] for name in self._kept_names})

@@ -1,4 +1,4 @@
-"""Support for lazy optimizers, which do not change a row of a weight if the sparse gradient has no such row.
+"""Support for lazy optimizers, which only change the rows of a weight that the sparse gradient has.
 
 Workers store sparse gradients as dense arrays. Because of momentum and weight decay, a dense update also changes rows
 whose gradient is zero. So these rows get their old values back after the update.
@@ -24,9 +24,9 @@ LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """Return the gradients that a lazy optimizer reads. Rows in which all are zero must not change in the weight.
+    """Return the gradients that a lazy optimizer reads. Rows in which all are zero must not change.
 
-    Return an empty list for an optimizer that is not lazy. The optimizer LBSGD also reads the sum of earlier gradients.
+    The list is empty for other optimizers. LBSGD also reads the sum of earlier gradients.
     """
     if isinstance(optimizer, LAZY_FOR_SPARSE):
         is_lazy = has_sparse_weight
@@ -44,7 +44,7 @@ def list_read_gradients(
 def keeping_rows(
     gradients_by_weight: Sequence[Sequence[ShardedTensor]], arrays_by_weight: Sequence[Sequence[Any]]
 ) -> Iterator[None]:
-    """Keep rows of weights and states unchanged in the `with` block if all their gradients are zero."""
+    """In the `with` block, keep rows of weights and states unchanged if all their gradients are zero."""
     with ExitStack() as stack:
         for gradients, arrays in zip(gradients_by_weight, arrays_by_weight, strict=True):
             if not gradients:

@@ -1,8 +1,8 @@
 """MXNet's optimizers on weights that are split over workers.
 
 An optimizer's code runs once for each weight, as on one device, but each operator in this code runs on all shards. So
-the optimizer counts each step once, norms cover whole tensors, and random numbers are the same as on one device. The
-optimizer's states are split like the weight.
+norms cover whole tensors, and random numbers are the same as on one device. The optimizer's states are split like the
+weight.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ShardOptimizer:
     names
         Names of all parameters, in the order in which MXNet numbers them.
     rescale_grad
-        Factor by which gradients are multiplied, unless `parameters` has this option. MXNet's Module uses 1 / batch
+        Factor by which gradients are multiplied. The option in `parameters` replaces it. MXNet's Module uses 1 / batch
         size.
     symbol
         The model. Its attributes may contain factors for the learning rate and weight decay of a parameter.
@@ -139,15 +139,14 @@ class ShardOptimizer:
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
-        """The values that MXNet's Updater saves: the states, and the optimizer with its counts of updates."""
+        """The states and the optimizer. MXNet's Updater saves the same values."""
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
         """Load saved states, and the optimizer if it was saved with them.
 
-        Files of MXNet's Module lack the number of updates. The count then starts at the optimizer's option
-        `begin_num_update`, with a warning if the optimizer uses the count. Raise TofuError if the states belong to
-        another optimizer or model.
+        Files of MXNet's Module lack the number of updates, which then starts at the option `begin_num_update`. Raise
+        TofuError if the states belong to another optimizer or model.
         """
         states, optimizer = content if isinstance(content, tuple) and len(content) == 2 else (content, self.optimizer)
         if not isinstance(states, dict):
@@ -243,8 +242,7 @@ def update_shards(
 ) -> None:
     """Run MXNet's updater on weights and gradients that are split over workers.
 
-    `has_sparse_weight` has a key for each sparse gradient, its position in `gradients`. The value is True if the weight
-    is sparse, too.
+    `has_sparse_weight` maps the position of each sparse gradient to True if its weight is sparse, too.
     """
     read_gradients = [
         list_read_gradients(updater.optimizer, indices[n], gradients[n].tensor, is_sparse)

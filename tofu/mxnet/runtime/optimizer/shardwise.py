@@ -1,4 +1,4 @@
-"""Run MXNet's imperative operators on arrays that are split over workers, so that MXNet's optimizers can use them.
+"""Run MXNet's imperative operators, and so its optimizers, on arrays that are split over workers.
 
 Inside `on_shards()`, this module replaces the function through which MXNet calls operators. An element-wise operator
 then runs on each worker's shard. For a sum or norm, each worker computes a partial result from its shard, and the
@@ -138,9 +138,9 @@ def _is_described_elementwise(
 
 
 def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
-    """Return the result of an operator such as zeros. It is split like the array to which the context belongs.
+    """Create an array, as by `zeros`, in the context of a sharded array. It is split like this array.
 
-    Return None for any other operator or context.
+    Return None for other operators and contexts.
     """
     context = attributes.get("ctx")
     if name not in CONSTANTS or not isinstance(context, ShardedContext):

@@ -134,8 +134,7 @@ def _advise_name(name: str, names: Collection[str], options: Collection[str]) ->
 def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the shapes of inputs that a user passed to `simple_bind` as keyword arguments.
 
-    As in MXNet, an unknown name is ignored if it ends with "label". It is also ignored, with a warning, if its value is
-    not a shape.
+    As in MXNet, unknown names that end with "label" are ignored. Values that are not shapes are ignored with a warning.
     """
     names = symbol.list_arguments()
     ignored = [name for name, shape in keywords.items() if name not in names and not isinstance(shape, (tuple, list))]
@@ -151,7 +150,7 @@ def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tup
 
 
 def read_names(argument: str, names: Any) -> list[str]:
-    """Return the names as a list. Raise TofuError for a string, because its letters are not meant as names."""
+    """Return the names as a list. Raise TofuError for a single string."""
     if isinstance(names, str):
         raise TofuError(f"{argument} takes a list of names. Write {argument}=[{names!r}].")
     return list(names or ())
@@ -180,7 +179,7 @@ def check_symbol(symbol: Any) -> None:
 
 
 def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
-    """Raise DeviceError if the user asks for other devices than the devices of the partitioned `symbol`."""
+    """Raise DeviceError if the user asks for devices that the partitioned `symbol` does not use."""
     contexts = check_contexts(contexts)
     if (ngpus is not None and ngpus != len(symbol.contexts)) or (contexts is not None and contexts != symbol.contexts):
         requested = f"ngpus={ngpus}" if contexts is None else ", ".join(map(str, contexts))
@@ -213,8 +212,8 @@ def read_module_requests(
 ) -> dict[str, str]:
     """Return "write" or "add", by name, for the arguments that get a gradient.
 
-    `grad_req` may have any form that `mx.mod.Module` accepts. A single word applies to all `trained` parameters, and to
-    the `inputs` whose gradients the user wants. A mapping changes only the arguments that it names.
+    `grad_req` may have any form that `mx.mod.Module` accepts. A single word applies to all `trained` parameters and all
+    `inputs`. A mapping changes only the arguments that it names.
     """
     differentiated = [name for name in names if name in {*trained, *inputs}]
     if isinstance(grad_req, str):
@@ -258,7 +257,7 @@ def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
 def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: bool = False) -> dict[str, Any]:
     """Return the arrays by name. `arrays` is a list in the order of `names`, or a mapping.
 
-    Raise ShapeError if an array is missing, unless `optional` is True.
+    Raise ShapeError if an array is missing. With `optional`, arrays may be missing.
     """
     if not isinstance(arrays, Mapping):
         if len(arrays) != len(names):
@@ -279,7 +278,7 @@ def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, st
 
 
 def warn_of_sparse_storage(symbol: Any) -> None:
-    """Log a warning if the model has sparse arrays, because workers store dense ones."""
+    """Log a warning if the model has sparse arrays. Workers store them as dense arrays."""
     if not has_sparse_storage(symbol):
         return
     arguments = {**dict.fromkeys(sorted(list_sparse_gradients(symbol)), "sparse gradient"), **list_storages(symbol)}
@@ -308,7 +307,7 @@ def warn_of_data_parallel_group(frame: Any) -> None:
 def find_array_contexts(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
     """Return the context in which each whole argument and state is stored.
 
-    This is the context in `group2ctx` for the argument's `ctx_group`, or else `ctx`.
+    An argument with a `ctx_group` has its context in `group2ctx`. The others use `ctx`.
     """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     if not group2ctx:

@@ -31,7 +31,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
     def handle(self) -> Any:
         """Pointer to MXNet's symbol. Only Tofu and this object may read it.
 
-        Other code gets an error, because it might build a symbol that runs on one device.
+        Other code gets an error: it might build a symbol for one device.
         """
         caller = sys._getframe(1)
         is_allowed = caller.f_locals.get("self") is self or caller.f_globals.get("__name__", "").startswith("tofu.")
@@ -67,10 +67,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return self._apply_settings(super().get_internals())
 
     def get_children(self) -> Any:
-        """Return a symbol whose outputs are the inputs of the last operators, or None for a variable.
-
-        It is partitioned with the same settings.
-        """
+        """Return the inputs of the last operators, as a symbol with the same settings; None for a variable."""
         children = super().get_children()
         return None if children is None else self._apply_settings(children)
 

@@ -14,8 +14,8 @@ from tofu.validation import show_with_type
 def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tuple[Any, ...]:
     """Return an MXNet context (a device) for each worker.
 
-    If `contexts` is None, the workers use gpu(0), gpu(1), ... if MXNet sees enough GPUs, and cpu(0), cpu(1), ... if it
-    sees none. Raise DeviceError if the number of contexts is wrong, or if a device does not exist or occurs twice.
+    By default, the workers use gpu(0), gpu(1), ... On a machine without GPUs, they use cpu(0), cpu(1), ... Raise
+    DeviceError if the number of contexts is wrong, or if a device is missing or occurs twice.
     """
     if workers < 1:
         raise DeviceError(f"ngpus is {workers}; a model needs at least 1 worker. Use ngpus=1 for the model as it is.")

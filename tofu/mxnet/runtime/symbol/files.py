@@ -71,9 +71,9 @@ def _find_version(model: dict[str, Any]) -> str:
 
 
 def shapes_as_saved(path: str) -> Any:
-    """Set MXNet's option for NumPy shapes inside a `with` block, as it was when the symbol was saved.
+    """Inside a `with` block, set MXNet's option for NumPy shapes as it was when the symbol was saved.
 
-    MXNet stores this option in the file but does not restore it. `read_symbol` must be able to read the file.
+    MXNet stores this option in the file but does not restore it.
     """
     attributes = read_model(read_text(path)).get("attrs", {})
     is_marked = isinstance(attributes, dict) and attributes.get(NUMPY_SHAPES) == ["int", 1]
@@ -83,7 +83,7 @@ def shapes_as_saved(path: str) -> Any:
 def check_checkpoint(prefix: str, epoch: int, kinds: Sequence[str]) -> None:
     """Raise TofuError if files of a checkpoint are missing.
 
-    For this epoch, a file with each ending in `kinds`, such as "params" or "states", must exist.
+    Each kind in `kinds` is the ending of a file, such as "params".
     """
     paths = [f"{prefix}-symbol.json", *(f"{prefix}-{epoch:04d}.{kind}" for kind in kinds)]
     saved_epochs = sorted(

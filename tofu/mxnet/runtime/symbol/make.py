@@ -28,8 +28,8 @@ def make_symbol(
 ) -> PartitionedSymbol:
     """Check the arguments of `tofu.mxnet.partition` and return the partitioned symbol.
 
-    If shapes are passed, the symbol is planned at once. `option_names` has the options of the function that the user
-    called. Errors about unknown names list these options.
+    If shapes are passed, the symbol is planned at once. Errors about unknown names list `option_names`, the options of
+    the function that the user called.
     """
     check_symbol(symbol)
     if isinstance(symbol, PartitionedSymbol):

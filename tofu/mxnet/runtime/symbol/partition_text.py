@@ -38,7 +38,7 @@ SavedPartition = tuple[Any, Settings, tuple[Any, ...]]
 def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: Plan | None) -> str:
     """Add the settings, the contexts and the plan to the JSON `text` of a model.
 
-    If `plan` is None, add the plan in the settings, which was loaded from a file.
+    If `plan` is None, add the plan of the settings.
     """
     model = json.loads(text)
     plan = plan or settings.saved

@@ -55,7 +55,7 @@ class PartitionedSymbol(DerivedSymbols):
 
     @property
     def current_plan(self) -> Plan | None:
-        """The plan (how each operator and tensor is split), or None if no plan exists yet."""
+        """The plan: how each operator and tensor is split. None if no plan exists yet."""
         return None if self._partition is None else self._partition.plan
 
     @property
@@ -79,7 +79,7 @@ class PartitionedSymbol(DerivedSymbols):
         write_atomically(str(path), render_page(self.planned(), title or self.name or "model"))
 
     def why(self, operator: str) -> str:
-        """Return a table of all ways to split an operator, with the communication that each would cause."""
+        """Return a table of the ways to split an operator, and the communication of each."""
         return print_to_text(lambda console: console.print(alternatives_table(self.planned(), operator)))
 
     def planned(self) -> Partition:

@@ -1,4 +1,4 @@
-"""Plan again if the shapes of inputs change, unless the plan for the first shapes also fits the new shapes."""
+"""Choose a plan when the shapes of inputs change. The plan for the first shapes stays if it fits."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ MOST_PARTITIONS = 4
 class Replanner:
     """The plans that a model has used. When the shapes of inputs change, `find` chooses an old plan or makes a new one.
 
-    `find` tries the plan for the first shapes first. So after a smaller batch that needs another plan, full batches use
-    the first plan again.
+    `find` tries the plan for the first shapes first. So full batches keep their plan.
     """
 
     def __init__(self) -> None:
@@ -48,8 +47,8 @@ class Replanner:
         Parameters
         ----------
         gradients
-            Names of the arguments whose gradients are computed. A plan is reused only for the same gradients. If this
-            is None, no plan is reused.
+            Names of the arguments whose gradients are computed. Plans are reused only for the same gradients. None
+            reuses no plan.
         shapes, types
             Shapes and types of the inputs.
         settings
