@@ -114,7 +114,7 @@ def _share(name, described):
 
 
 def _with_empty_axis(function):
-    """Describe a reduction of which axis=() reduces no dimension, as in NumPy, instead of all."""
+    """Let axis=() reduce no dimension instead of all."""
 
     @wraps(function)
     def description(data, *others, axis=None, **options):

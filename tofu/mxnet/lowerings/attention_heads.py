@@ -24,7 +24,7 @@ _SCORE_SLOTS = {"qk": ((), (0,)), "qk_backward": ((0,), ()), "valatt": ((1,), ()
 _LINE_WISE_OPERATORS = ("softmax", "log_softmax", "softmin", "Dropout")
 """Operators, besides element-wise and broadcasting ones, that accept data with one more leading dimension."""
 _AXES_ATTRIBUTES = ("axes", "lhs_axes", "rhs_axes")
-"""Attributes with several dimensions. Operators that have them keep their shapes."""
+"""Attributes of operators that keep their shapes."""
 
 
 def unmerge_heads(graph: Graph) -> Graph:

@@ -93,7 +93,7 @@ def _expand_variance(parts: Parts) -> None:
 
 
 def _expand_norm(parts: Parts) -> None:
-    """Divide by the largest element first, as MXNet does, because squares may overflow or underflow."""
+    """Divide by the largest element first, because squares may overflow or underflow."""
     reduction = _Reduction(parts, 0, "axis")
     composition, elements, lines = reduction.composition, reduction.elements, reduction.lines
     magnitude = composition.add("magnitude", "abs", (reduction.data,), elements)
