@@ -4,6 +4,7 @@ Comparisons return booleans, argmax returns integers. Binary operators broadcast
 operands.
 """
 
+from functools import wraps
 from importlib import import_module
 
 from tdl_ops.mxnet import DESCRIPTIONS, layout, linalg, op, reshape
@@ -108,7 +109,20 @@ GRADIENTS = {
 def _share(name, described):
     known = DESCRIPTIONS[described]
     options = {key: getattr(known, key) for key in ("bound", "corrects", "pads", "fill", "concrete")}
-    op(name, **options)(known.function)
+    is_reduction = described.removeprefix("_backward_") in REDUCTIONS
+    op(name, **options)(_with_empty_axis(known.function) if is_reduction else known.function)
+
+
+def _with_empty_axis(function):
+    """Let axis=() reduce no dimension instead of all."""
+
+    @wraps(function)
+    def description(data, *others, axis=None, **options):
+        if axis == ():
+            axis, options["exclude"] = tuple(range(data.ndim)), True
+        return function(data, *others, axis=axis, **options)
+
+    return description
 
 
 for _name, _described in (NAMES | GRADIENTS).items():

@@ -16,6 +16,8 @@ def _reduce(reducer, data, value, axis, keepdims, exclude):
     """Return a lambda over the kept dimensions that reduces `value` of the elements of `data` over the others."""
     reduced = list_reduced(axis, exclude, data.ndim)
     kept = [d for d in range(data.ndim) if d not in reduced]
+    if not reduced:
+        return lambda *i: value(data[i])
 
     def cell(i, r):
         own = [i[d] for d in kept] if keepdims else i

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import cycle, islice, product
 
 import mxnet as mx
+import numpy as np
 import pytest
 
 import tofu
@@ -13,6 +14,7 @@ from tests.equality.comparison import STEP_TOLERANCE, compare, compare_split
 from tests.models.plain import PlainModel
 from tests.shared.random_plans import feasible_axes
 from tests.shared.training import bind_partitioned, random_values, run_single
+from tofu.mxnet.compare import run_step
 from tofu.mxnet.lowerings import LOWERINGS
 from tofu.mxnet.verify.cases import load_cases
 from tofu.verification.numbers import Fixed
@@ -93,3 +95,11 @@ def test_a_gradient_in_parts_reads_no_less_than_its_kernel():
     net = mx.sym.moments(weight, axes=(1,), name="moments")[0]
     model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(net)), {}, 2)
     compare_split(model, 6, {"moments_output0": 1, "moments_output1": (0, 1), "moments_backward": "i2"})
+
+
+@pytest.mark.parametrize("element", [1e-30, 1e30])
+def test_a_norm_has_numbers_whose_squares_overflow_or_underflow(element):
+    split = tofu.partition(mx.sym.norm(mx.sym.Variable("x"), axis=0), 2, hints={"x": 0}, x=(4, 3))
+    values = {"x": np.full((4, 3), element, "float32")}
+    (found,) = run_step(split, {"x": (4, 3)}, values, {"x": "null"}).inference.outputs.values()
+    np.testing.assert_allclose(found, np.full(3, 2 * element), rtol=1e-6)

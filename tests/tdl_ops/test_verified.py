@@ -27,6 +27,8 @@ FURTHER = [
     Case("argmax", {"axis": 0}, [(5,)], wrt=()),
     Case("argmin", {"axis": 0, "keepdims": True}, [(5,)], wrt=()),
     Case("_np_roll", {"shift": (-4,)}, [(3, 5)]),
+    Case("_np_sum", {"axis": ()}, [(3, 5)]),
+    Case("_np_max", {"axis": (), "keepdims": True}, [(3, 5)]),
     Case("gather_nd", {}, [(4, 3), labels(4, 1, 6)], wrt=(0,)),
 ]
 """Signatures beyond the built-in cases, from which random models are drawn by number."""

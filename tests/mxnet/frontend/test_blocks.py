@@ -53,6 +53,7 @@ ALONG = {
     "topk": (lambda x: S.topk(x, axis=0, k=2), 2 * PAIR),
     "topk of values": (lambda x: S.topk(x, axis=0, k=3, ret_typ="value", is_ascend=True), 3 * SLICE),
     "topk of both": (lambda x: S.topk(x, axis=0, k=2, ret_typ="both", dtype="int32"), 2 * PAIR),
+    "topk of all": (lambda x: S.topk(S.slice_axis(S.round(x), axis=0, begin=0, end=2), axis=0, k=-1), PAIR),
     "the largest": (lambda x: S.topk(S.transpose(x), k=1, ret_typ="both"), PAIR),
 }
 

@@ -104,7 +104,8 @@ class _BlockedOperator:
     def _is_useful(self) -> bool:
         extent, count, position_type = self.shape[self.axis], 1, self.dtype
         if self.op == "topk":
-            count, position_type = self.attributes.get("k", 1) or extent, self.attributes.get("dtype", "float32")
+            count, position_type = self.attributes.get("k", 1), self.attributes.get("dtype", "float32")
+            count = count if count > 0 else extent
             returned = self.attributes.get("ret_typ", "indices")
             if returned == "mask" or (returned != "value" and count * count * self.blocks > extent):
                 return False

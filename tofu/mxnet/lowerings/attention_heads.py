@@ -23,6 +23,8 @@ _SCORE_SLOTS = {"qk": ((), (0,)), "qk_backward": ((0,), ()), "valatt": ((1,), ()
 """Ending of a new type -> numbers of the inputs and of the outputs that are scores."""
 _LINE_WISE_OPERATORS = ("softmax", "log_softmax", "softmin", "Dropout")
 """Operators, besides element-wise and broadcasting ones, that accept data with one more leading dimension."""
+_AXES_ATTRIBUTES = ("axes", "lhs_axes", "rhs_axes")
+"""Attributes of operators that keep their shapes."""
 
 
 def unmerge_heads(graph: Graph) -> Graph:
@@ -104,10 +106,10 @@ class _AttentionSearch:
         tensors = (*operator.inputs, *operator.outputs)
         shapes = [self.graph.tensors[t].shape for t in tensors]
         forward_type, access = operator.op.removeprefix("_backward_"), find_access(self.graph, operator)
-        if access is None:
+        if access is None or any(operator.attributes.get(name, "()") != "()" for name in _AXES_ATTRIBUTES):
             return []
         is_broadcast = forward_type.startswith("broadcast_") and len({len(shape) for shape in shapes}) == 1
-        is_line_wise = forward_type in _LINE_WISE_OPERATORS and operator.attributes.get("axes", "()") == "()"
+        is_line_wise = forward_type in _LINE_WISE_OPERATORS
         has_equal_batches = all(shape[:1] in ((1,), self.graph.tensors[tensor].shape[:1]) for shape in shapes)
         if has_equal_batches and _has_separate_batch(access, tensors.index(tensor)):
             return list(tensors) if access.elementwise or is_broadcast or is_line_wise else []

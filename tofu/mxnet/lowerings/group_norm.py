@@ -147,7 +147,8 @@ def _expand_gradient(
 
 
 def _name_l2_dimensions(parts: Parts) -> tuple[list[str], list[str], list[str]]:
-    elements = ["b", "c", *(f"s{d}" for d in range(len(parts.shape(0)) - 2))]
+    rank = len(parts.shape(0))
+    elements = ["b", "c", *(f"s{d}" for d in range(rank - 2))][:rank]
     norms, reduced = {
         "instance": (["b"], elements[1:]),
         "channel": (["b", ONE, *elements[2:]], ["c"]),

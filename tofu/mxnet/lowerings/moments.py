@@ -13,7 +13,8 @@ from tofu.mxnet.lowerings.composition import ONE, ComposedValue, Composition, co
 
 
 def _is_possible(operator: Operator, inputs: Inputs) -> bool:
-    return has_exact_sums(operator, inputs) and operator.attributes.get("dtype", "None") in ("None", inputs[0].dtype)
+    dtype, axis = (operator.attributes.get(name, "None") for name in ("dtype", "axis"))
+    return has_exact_sums(operator, inputs) and dtype in ("None", inputs[0].dtype) and axis != "()"
 
 
 def _has_squares(operator: Operator, inputs: Inputs) -> bool:
@@ -92,11 +93,19 @@ def _expand_variance(parts: Parts) -> None:
 
 
 def _expand_norm(parts: Parts) -> None:
+    """Divide by the largest element first, because squares may overflow or underflow."""
     reduction = _Reduction(parts, 0, "axis")
-    composition = reduction.composition
-    square = composition.add("square", "square", (reduction.data,), reduction.elements)
+    composition, elements, lines = reduction.composition, reduction.elements, reduction.lines
+    magnitude = composition.add("magnitude", "abs", (reduction.data,), elements)
+    scale = composition.add("largest", "max", (magnitude,), lines, axis=reduction.axes, keepdims=True)
+    most = 1e30 if composition.dtype == "float32" else 1e250  # the scale must be neither zero nor infinite
+    for op, scalar in (("_maximum_scalar", 1 / most), ("_minimum_scalar", most)):
+        scale = composition.add(op.strip("_"), op, (scale,), lines, scalar=scalar)
+    quotient = composition.add("quotient", "broadcast_div", (reduction.data, scale), elements)
+    square = composition.add("square", "square", (quotient,), elements)
     total = composition.sum("sum", square, reduction.reduced)
-    reduction.finish(composition.add("root", "sqrt", (total,), reduction.lines))
+    root = composition.add("root", "sqrt", (total,), lines)
+    reduction.finish(composition.add("norm", "elemwise_mul", (root, scale), lines))
 
 
 LOWERINGS = {
