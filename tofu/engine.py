@@ -43,7 +43,7 @@ class Measured:
     worker_bytes
         Bytes of the shards and buffers of each worker.
     predicted_bytes
-        Predicted peak of the bytes in use on each worker. None if `worker_bytes` is the peak.
+        Predicted peak of the bytes in use on each worker, or None if `worker_bytes` is exact.
     """
 
     worker_bytes: tuple[int, ...]
@@ -68,16 +68,16 @@ class FrontEnd(LowerableOperators, Protocol):
 
 
 class Backend(Protocol):
-    """The interface that builds execution graphs, which the framework runs on all workers.
+    """Interface to a framework's execution graphs, which run on all workers.
 
-    A backend also measures the memory of execution graphs, and checks them.
+    A backend builds these graphs, checks them, and measures their memory.
 
     Attributes
     ----------
     measured
-        The memory that `measure` counts: "memory" for all buffers, or "arguments" for the step's arguments only.
+        "memory" if `measure` counts all buffers, "arguments" if it counts only the step's arguments.
     unmeasured
-        A name, for messages, of the memory that `measure` does not count, such as "workspace".
+        Name of the uncounted memory in messages, such as "workspace".
     """
 
     measured: str
@@ -93,9 +93,9 @@ class Backend(Protocol):
         """
 
     def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
-        """Return the predicted peak of each worker's memory in bytes. Return None if `measure` already counts the peak.
+        """Predict the peak bytes of each worker, or return None if `measure` counts them exactly.
 
-        `build` is a function that builds the execution graph.
+        `build` builds the execution graph.
         """
 
     def check(

@@ -83,9 +83,9 @@ class Task:
     Attributes
     ----------
     source
-        The step as a front end has read it.
+        The step, as the front end returned it.
     whole_accesses
-        The axes along which each operator in the graph of `source` can be split.
+        The possible splits of each operator of `source`.
     problem
         The search problem. In its graph, some operators are *lowered*: replaced by several smaller operators, which can
         be split in more ways.

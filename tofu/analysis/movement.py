@@ -68,7 +68,7 @@ def find_absent(
 
 
 def find_moves(pattern: Pattern, indices_by_tensor: Sequence[list[Indices]]) -> tuple[tuple[Move, ...], ...]:
-    """Return the shifted inputs whose sum is each output. Return () if the operator does more than shift inputs."""
+    """List the shifted inputs that add up to each output. Return () if an output is no such sum."""
     description, attributes = pattern.trace.description, pattern.trace.attributes
     moves = []
     for target, elements in enumerate(pattern.moved_elements or (), len(pattern.inputs)):

@@ -48,9 +48,9 @@ class Difference:
 
 
 def relative_error(found: Array, expected: Array, least: float = TINIEST) -> float:
-    """Return the largest difference, divided by the largest magnitude of `expected`, but at least by `least`.
+    """Return the largest difference, relative to the largest magnitude in `expected`.
 
-    Return infinity if the shapes differ, or if `found` has a number that is not finite.
+    A magnitude below `least` counts as `least`. Return infinity if the shapes differ or `found` is not finite.
     """
     if found.shape != expected.shape:
         return inf

@@ -121,7 +121,10 @@ def prepare() -> None:
 
 
 def load() -> None:
-    """Import MXNet, and Tofu's native code for it. If either fails, raise an ImportError with a message of one line."""
+    """Import MXNet and Tofu's native code for it.
+
+    Raise a short ImportError if an import fails.
+    """
     prepare()
     import_mxnet()
     import_native_layer()

@@ -37,7 +37,7 @@ class StepDeviceMemory:
     Attributes
     ----------
     name
-        Title of the column: "one device", "each of 8 workers", "the worker" if there is only one, or "XLA's count".
+        Title of the table's column, such as "each of 8 workers".
     arguments_bytes
         All arguments, including the state.
     unread_bytes

@@ -50,7 +50,7 @@ class DeferredStep:
         self._partition_arguments = {"workers": workers, "donate_argnums": donate_argnums, **options}
 
     def planned(self, *args: Any, **named: Any) -> PartitionedStep:
-        """Return the planned step. The first call plans it, for these arguments or their shapes."""
+        """Return the planned step. Pass arguments or their shapes if the step has not run yet."""
         args = order_arguments(self.step, args, named)
         if self._planned_step is None:
             if not args:

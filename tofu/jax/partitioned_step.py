@@ -309,7 +309,7 @@ class PartitionedStep:
     ) -> PartitionedStep:
         """Plan another step on the same state and devices, such as an evaluation.
 
-        The first argument of the new step is stored like the state of this step. Both steps can use the same arrays.
+        The new step takes this step's state as its first argument, without moving it.
 
         Parameters
         ----------
@@ -322,7 +322,7 @@ class PartitionedStep:
         Raises
         ------
         ShapeError
-            The tree, a shape or a type of the selected part differs from the new step's first argument.
+            The selected part does not match the new step's first argument.
         """
         check_arguments(example_args)
         if not callable(part):

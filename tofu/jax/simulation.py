@@ -33,8 +33,8 @@ def simulate(step: Any, *given: Any) -> Simulation:
     step
         A partitioned step, or a function of arrays.
     *given
-        The machine: a name that Tofu knows ("8xH100"), or the path of a file that `python -m tofu calibrate` wrote. If
-        the step is not partitioned, pass its example arguments before the machine, as a tuple of arrays or shapes.
+        The machine: a name that Tofu knows ("8xH100"), or the path of a file that `python -m tofu calibrate` wrote. For
+        a function, pass a tuple of arrays or shapes first: `simulate(function, (params, batch), "8xH100")`.
 
     Raises
     ------

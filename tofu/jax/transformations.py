@@ -104,8 +104,7 @@ def make_transformable(
 ) -> Run:
     """Return a partitioned step as a function that `jax.grad` and `jax.vmap` accept.
 
-    `run` runs the partitioned step, and `run_transformed` runs a transformation of the step. Both take and return
-    complete arrays.
+    `run` runs the step, and `run_transformed` runs a transformation of it. Their arrays are complete.
     """
     types = [native.step.types[number] for number in native.step.inputs]
     key_implementations = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]

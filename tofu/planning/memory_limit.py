@@ -95,7 +95,7 @@ class Tradeoff:
         return self._add(self._solve_with_all(lambda problem: problem).choices)
 
     def replicate_freely(self) -> Point:
-        """Add the plan with the least communication, at price 0 of memory."""
+        """Add the plan with the least communication, which ignores memory."""
         self.unlimited = self._solve_with_all(lambda problem: problem.with_memory_price(price=0.0))
         return self._add(self.unlimited.choices)
 

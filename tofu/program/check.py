@@ -32,7 +32,7 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
     main rules:
 
     - A node comes after the nodes that it reads. Only fetches read from other workers.
-    - A piece is inside the array that is read, and inside the new array. It has the same position in the tensor.
+    - Both arrays contain the piece, at the same indices of the tensor.
     - The pieces of an array neither overlap nor leave gaps.
     """
     try:

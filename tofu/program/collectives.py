@@ -262,9 +262,9 @@ def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) ->
 def find_chain(
     source_layout: Layout, output_layout: Layout, factors: Sequence[int]
 ) -> list[Slice | AllGather | AllToAll] | None:
-    """Return collectives that change a tensor's layout (how it is split), or None if there are none.
+    """Find collectives that change how a tensor is split. Return None if there are none.
 
-    Each collective is along one axis. Slices come first and gathers last, so that little is transferred.
+    Slices come first and gathers last, so that little is transferred.
     """
     layout, chain = list(source_layout), list[Slice | AllGather | AllToAll]()
     while tuple(layout) != output_layout:

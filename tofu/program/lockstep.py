@@ -34,7 +34,7 @@ class ProgramValue:
 
     @property
     def shape(self) -> Shape:
-        """The shape of each worker's array, which may be larger than the worker's box."""
+        """The shape of the array, which is the same on all workers."""
         return tuple(max(end - begin for begin, end in bounds) for bounds in zip(*self.boxes, strict=True))
 
     @cached_property
@@ -44,7 +44,7 @@ class ProgramValue:
 
 
 class Compute(NamedTuple):
-    """An instruction by which workers compute an operator. Inputs and outputs are positions in `Lockstep.values`."""
+    """Instruction to compute an operator. `inputs` and `outputs` are indices into `Lockstep.values`."""
 
     operator: int
     inputs: tuple[int, ...]

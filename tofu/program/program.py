@@ -78,7 +78,7 @@ class Program:
 
     @cached_property
     def transit(self) -> frozenset[Entry]:
-        """All outputs of nodes that are not shards, such as partial results and regions read from other workers."""
+        """All intermediate arrays, such as partial results and copies from other workers."""
         return frozenset(pick_entries(self.tables, self.tables.transit_entry))
 
     @cached_property

@@ -122,7 +122,10 @@ class ProgramTables:
         return tensors
 
     def count_remote_bytes(self, item_bytes: Sequence[int]) -> int:
-        """Count the bytes that fetches read from other workers' memory. `item_bytes` has the bytes per element of each tensor."""
+        """Count the bytes that workers read from each other.
+
+        `item_bytes` has the element size of each tensor.
+        """
         elements = self.piece_extent.prod(axis=1)[self.source_piece]
         owner = self.entry_node[self.source_entry]
         is_remote = self.node_worker[owner] != self.node_worker[self.source_node]

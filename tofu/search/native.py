@@ -88,14 +88,10 @@ def build_native_graph(
     factors: Sequence[int],
     even: frozenset[Extents] = frozenset(),
 ) -> _core.Graph:
-    """Convert a graph for the native search. Tensors and operators keep their numbers; updates of weights follow.
+    """Convert a graph for the native search. Tensors and operators keep their numbers.
 
-    - Operators whose results are unused read nothing.
-    - Tensors may be replicated if `list_replicable` allows it.
-    - Equal operators (`equal`) that are split alike share the elements that they read.
-    - Lengths in `even` are not split into parts that overlap.
-
-    Raises UnsupportedError for tensors whose bytes cannot be counted in 64 bits.
+    Tensors whose shape is in `even` are not split into overlapping parts. Raises UnsupportedError if a tensor is too
+    large to count its bytes in 64 bits.
     """
     check_counts(graph, prod(factors))
     native = _core.Graph()

@@ -137,10 +137,10 @@ def choose_axis(
     guessed: Collection[int] = (),
     parts: int | None = None,
 ) -> int | None:
-    """Return the axis along which most bytes of an operator's inputs are split already, or None.
+    """Choose the axis that fits the splits of an operator's inputs, or return None.
 
-    The axis must have at least `parts` elements, by default the number of workers. Axes along which the operator only
-    moves elements are left out. Inputs in `guessed` decide only if no other input does.
+    If inputs are split differently, the one with the most bytes decides. Inputs in `guessed` decide only if no other
+    input does. The axis has at least `parts` elements, by default one for each worker.
     """
     graph, access = problem.graph, problem.accesses[operator]
     parts = prod(problem.factors) if parts is None else parts

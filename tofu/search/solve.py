@@ -178,9 +178,9 @@ def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
 
 
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
-    """Return a plan that keeps fixed choices. A search decides the rest: round by round, or exactly if `exactly=True`.
+    """Complete fixed choices to a plan. The search is recursive, or exact if `exactly=True`.
 
-    The search counts bytes, and may split equal operators differently. Raises PlanError if no plan exists.
+    Raises PlanError if no plan exists.
     """
     request = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):

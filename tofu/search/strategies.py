@@ -41,11 +41,11 @@ class OperatorDescriptions(Protocol):
 def find_strategies(
     graph: Graph, framework: OperatorDescriptions, undescribed: str = "error"
 ) -> tuple[OperatorAccess, ...]:
-    """Find the axes along which each operator can be split, and the regions that each part then accesses.
+    """Find the possible splits of each operator, and the regions that the parts read and write.
 
-    Raises UndescribedOperatorError with all operators that have no description. Raises UnsupportedError if a
-    description does not cover an operator's attributes, and DescriptionError if a description contradicts the shapes.
-    With `undescribed="replicate"`, every worker computes them whole instead.
+    Raises UndescribedOperatorError if an operator has no description. With `undescribed="replicate"`, every worker
+    computes this operator instead. Raises UnsupportedError if a description does not cover an operator's attributes,
+    and DescriptionError if a description contradicts the shapes.
     """
     check_descriptions(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}

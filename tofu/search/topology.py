@@ -69,7 +69,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """The nanoseconds per byte of each level, and the nanoseconds before a read begins."""
+        """Nanoseconds per byte ("prices") and before a read ("latencies"), for each level."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),

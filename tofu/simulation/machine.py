@@ -38,16 +38,18 @@ NO_LIMIT = 1 << 62
 class Link:
     """A level of the interconnect.
 
-    The top level divides the devices into `parts` parts. Each lower level divides each part of the level above.
+    Two hosts with eight GPUs each have two levels: `Link(2, 50e9)` between hosts, then `Link(8, 450e9)` inside a host.
 
     Attributes
     ----------
+    parts
+        Number of hosts or devices that the level connects.
     bytes_per_second
-        Bandwidth at which one part reads from all other parts, while all parts read at the same time.
+        Bandwidth of each part, while all parts read from each other.
     seconds
         Latency: the seconds before the first byte arrives.
     shared
-        Bandwidth of all parts together; None if it is the sum of their bandwidths.
+        Bandwidth that all parts share, or None if each part has its own.
     """
 
     parts: int
@@ -101,7 +103,7 @@ class Machine:
         return self.memory_bytes - self.reserved_bytes
 
     def level_of(self, a: int, b: int) -> int:
-        """Return the level of the interconnect between devices `a` and `b`: the highest level that separates them."""
+        """Return the highest level of the interconnect that separates devices `a` and `b`."""
         part_size = self.devices
         for level, link in enumerate(self.links):
             part_size //= link.parts

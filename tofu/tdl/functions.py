@@ -85,9 +85,9 @@ __all__ += ["constant", "elementwise", "extent", "merge", "position", "unread"]
 
 
 def position(index: Index | int) -> Value:
-    """Return an index as a number.
+    """Use an index as a number, as in `position(i) * 2`.
 
-    An operator cannot be split along these index variables, because each worker would count from zero.
+    Such an index cannot be split, because each worker would count from zero.
     """
     return Position(as_index(index))
 

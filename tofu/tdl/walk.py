@@ -25,7 +25,7 @@ def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
 
 
 def children(value: Value) -> tuple[Value, ...]:
-    """Return the operands of a formula, and the formulas inside its indices."""
+    """Return the operands of a formula, such as `a` and `b` of `a + b`. Formulas inside indices count, too."""
     if isinstance(value, (Call, RandomElement)):
         return value.arguments
     if isinstance(value, Reduction):

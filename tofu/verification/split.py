@@ -42,7 +42,7 @@ def count_parts(access: OperatorAccess, axes: Sequence[int], count: int) -> dict
 
 
 def list_parts(splits: Mapping[int, Sequence[Range]]) -> list[Part]:
-    """Return all combinations of the ranges of each split axis. The last axis varies fastest."""
+    """Return every combination of one range per axis, in row-major order."""
     return [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
 
 
@@ -211,9 +211,9 @@ def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ..
 
 
 def relative_error(value: Array, reference: Array) -> float:
-    """Return the largest error, divided by the largest magnitude in `reference`, but at least by 1.
+    """Return the largest error, relative to the largest magnitude in `reference`.
 
-    Return infinity if the shapes differ, or if an element is NaN in only one array.
+    A magnitude below 1 counts as 1. Return infinity if the shapes or the places of NaNs differ.
     """
     if value.shape != reference.shape:
         return float("inf")

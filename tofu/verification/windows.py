@@ -65,7 +65,7 @@ class WindowGeometry(Geometry):
         return (begin, end) if self.zeroed is not None else (max(0, begin), min(extent, end))
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of `array`, which is shaped like input `number` of the forward operator."""
+        """Return the region of `array` that a part reads. `array` has the shape of input `number`."""
         d = self.inputs[number]
         if d is None:
             return array

@@ -108,7 +108,10 @@ class LocalCall:
         return next(attributes["rows"] for attributes in self.attributes_by_worker if "rows" in attributes)
 
     def take_part(self, result: Any, output: int = 0, sharded_dimensions: int = 0) -> Any:
-        """Return this worker's shard of a result. The first `sharded_dimensions` dimensions are already sharded."""
+        """Return this worker's shard of a result.
+
+        Skip the first `sharded_dimensions` dimensions, which are sharded already.
+        """
         complete = tuple((0, extent) for extent in result.shape[:sharded_dimensions])
         boxes = [(*complete, *box[sharded_dimensions:]) for box in self.output_boxes[output]]
         return self.workers.take_part(result, boxes)

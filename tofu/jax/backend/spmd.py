@@ -39,9 +39,7 @@ from tofu.search.geometry import find_shards
 class SpmdProgram:
     """A planned step as a JAX program for all workers.
 
-    The program takes the arrays in the step's arguments, then the constants that the step closes over.
-    `operand_numbers` has their value numbers in the step. An array with overlapping shards is passed as a joined array
-    (`uneven.py`).
+    `operand_numbers` has the value numbers of the program's arguments: the step's arguments, then its constants.
     """
 
     def __init__(self, native: Native, program: PlannedProgram) -> None:

@@ -63,7 +63,7 @@ class KernelCall:
         return compiled
 
     def bind(self, *operands: Any) -> list[Any]:
-        """Call the kernel and return its results. While JAX traces, the call becomes one equation."""
+        """Call the kernel and return its results."""
         results: list[Any] = self.primitive.bind(*operands, **self.parameters)
         return results
 

@@ -119,7 +119,7 @@ class Described:
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function. While Tofu traces a step, the call becomes one operator."""
+        """Call the function. In a partitioned step, the call is one operator."""
         if not is_tracing():
             return self.function(*args, **kwargs)
         call, arrays, restore = self.make_call(args, kwargs)

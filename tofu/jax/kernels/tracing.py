@@ -13,7 +13,7 @@ _has_described = False
 
 
 def is_tracing() -> bool:
-    """Return True while Tofu traces a step. Inside a function with a description, return False."""
+    """Return True while Tofu traces a step."""
     return _is_tracing.get()
 
 

@@ -56,7 +56,7 @@ class CaseReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Messages about mistakes that must be fixed, in a description, the analysis, the backend or the case."""
+        """Messages about all mistakes that were found."""
         problems = [f"{verified.report.op}: {problem}" for verified in self.verified for problem in verified.problems]
         return tuple(
             dict.fromkeys((*problems, *(f"{missing.op}: missing strategy {missing.cut}" for missing in self.missing)))

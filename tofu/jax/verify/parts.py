@@ -48,9 +48,8 @@ def run_in_parts(
 ) -> list[Array]:
     """Run an equation in parts, and return the combined outputs.
 
-    `splits` divides axes into ranges. Each combination of ranges is a part. If `overlapping` is True, all parts get the
-    length of the longest part, and surplus results are dropped. Raise SplitError if the outputs of the parts do not
-    form the complete outputs.
+    `splits` has the ranges of each split axis. If `overlapping` is True, the parts overlap, so that all have the same
+    length. Raise SplitError if the parts do not form the complete outputs.
     """
     parts = list_parts(splits)
     if overlapping:

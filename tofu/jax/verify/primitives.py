@@ -31,7 +31,7 @@ If shards may overlap, a number that does not divide the extent is tested as wel
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """The report on an equation. `pairs` has reports on splits along two axes at once."""
+    """Results of verifying an equation. `pairs` is about splits along two axes."""
 
     report: NodeReport
     pairs: tuple[StrategyReport, ...] = ()

@@ -26,7 +26,7 @@ def list_shard_shapes(problem: Problem, tensor: int, layout: Sequence[int]) -> l
 
 
 def source_variables(graph: Graph) -> Variables:
-    """Return the shapes of all variables of a model on one device, and MXNet's numbers for their types."""
+    """Return the shape and MXNet's type number of each unsplit variable."""
     whole = [graph.tensors[variable] for variable in graph.variables]
     return {t.name: t.shape for t in whole}, {t.name: DTYPE_NAMES.index(t.dtype) for t in whole}
 

@@ -101,13 +101,13 @@ def read_graph(
     shapes
         Shapes of the inputs, from which MXNet can infer all other shapes.
     dtypes
-        Types of the arguments that are not float32, by name.
+        Types of arguments, by name. The default is float32.
     differentiated
         Names of the arguments whose gradients are computed. Empty for inference.
     updated
         Names of the differentiated arguments that an optimizer updates.
     form
-        The operators to replace by others that can be split in more ways.
+        Replacements of operators, to allow more splits.
 
     Raises
     ------
@@ -278,7 +278,7 @@ def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def find_labels(symbol: Any) -> frozenset[str]:
-    """Find the labels: arguments that operators read only through an input named "label"."""
+    """Find the arguments that operators read only as labels."""
     nodes = _mxnet.nodes(symbol.handle.value)
     input_names_by_op: dict[str, list[str]] = {}
     labels, others = set[str](), set[str]()

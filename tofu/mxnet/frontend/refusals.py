@@ -41,9 +41,9 @@ RESHAPES = ("Reshape", "_np_reshape", "_npx_reshape")
 
 
 def refuse_broken(symbol: Any) -> None:
-    """Raise TofuError if an operator of the symbol reads an operator that does not exist.
+    """Raise TofuError if an operator reads from an operator that the symbol does not have.
 
-    MXNet may load such a symbol from a damaged file.
+    Damaged files can contain such symbols.
     """
     try:
         _mxnet.check_edges(symbol.handle.value)

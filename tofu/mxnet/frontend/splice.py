@@ -80,9 +80,9 @@ class Splice:
         self.nodes.append(node)
 
     def replace(self, symbol: Any, inputs: Sequence[list[int]], name: str | None = None) -> None:
-        """Replace the next node by a symbol. The symbol's variables "0", "1", ... are the node's inputs.
+        """Replace the next node by a symbol. Its variables "0", "1", ... become `inputs`.
 
-        If the symbol has one output, its operator is called `name`.
+        `name` becomes the name of the symbol's only output.
         """
         symbol_graph = json.loads(symbol.tojson())
         find_entry: list[Callable[[int], list[int]]] = []  # for each node of `symbol`

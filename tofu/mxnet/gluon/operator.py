@@ -156,7 +156,7 @@ class PartitionedOperator:
     # ---- running
 
     def forward(self, bound: BoundExecutor, inputs: Mapping[str, Any], is_train: bool) -> list[Any]:
-        """Run the forward pass on whole inputs. Return whole outputs in the same context."""
+        """Run the forward pass on whole inputs, and return whole outputs."""
         executor = bound.executor
         if is_train:
             self._save_gradients(bound)

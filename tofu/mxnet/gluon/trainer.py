@@ -76,10 +76,7 @@ def is_elementwise(optimizer: Any) -> bool:
 
 
 class ShardStore:
-    """A kvstore that receives whole parameters, and passes their shards to `kvstore`. Each shard gets a new key.
-
-    Whole arrays keep their keys. Equal shards are passed once.
-    """
+    """A kvstore that sends the shards of parameters to `kvstore`, one key for each distinct shard."""
 
     def __init__(self, kvstore: Any) -> None:
         self._kvstore = kvstore

@@ -109,7 +109,7 @@ class Statistics:
 
 
 def has_exact_sums(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if all inputs are float32 or all are float64. Sums in other types are inexact."""
+    """Return True if all inputs are float32, or all are float64."""
     return all(tensor.dtype == inputs[0].dtype for tensor in inputs) and inputs[0].dtype in SUMMED_TYPES
 
 

@@ -151,7 +151,7 @@ class GuardedArray:
         self.array = self._memory[: self._size].reshape(shape) if guard_size else self._memory
 
     def read(self, title: str) -> Array:
-        """Return the output. Raise RuntimeError if the kernel has written beyond its end."""
+        """Return the output. Raise RuntimeError if the kernel wrote more elements than the output has."""
         elements: Array = self.array.asnumpy()
         if not _has_pattern(self._memory.asnumpy().ravel()[self._size :], self._pattern).all():
             raise RuntimeError(

@@ -92,10 +92,7 @@ class VerifiedNode:
         return {name: parse_attribute(text) for name, text in self.attributes.items()}
 
     def computes(self, output: int) -> bool:
-        """Return True if the kernel computed this output.
-
-        If `gradient` is set, the kernel computed only the gradients of `wrt`.
-        """
+        """Return True if the kernel computed this output."""
         return self.gradient is None or output in self.gradient.outputs
 
     def run(
@@ -134,15 +131,15 @@ def execute_training_graph(
 ) -> list[VerifiedNode]:
     """Run `op` and the operators of its gradient.
 
-    `wrt` lists the inputs whose gradients are computed, by default all except auxiliary states. The gradients of the
-    outputs are random numbers from `seed`.
+    `wrt` lists the inputs whose gradients are computed, by default all except auxiliary states. The outputs get random
+    gradients, drawn with `seed`.
     """
     symbol, training, wrt = _build_training_graph(op, write_attributes(attributes), len(inputs), wrt)
     return _Execution(symbol, training, inputs, wrt, seed).run()
 
 
 def list_operators(op: str, attributes: Mapping[str, str], count: int, wrt: Sequence[int] | None) -> set[str]:
-    """Return the names of `op` and of the operators that compute its gradient. No operator runs."""
+    """Return the names of the operators that compute `op` and its gradient."""
     _, training, _ = _build_training_graph(op, attributes, count, wrt)
     return {node["op"] for node in _mxnet.nodes(training.handle.value)} - {"null"}
 

@@ -82,7 +82,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def layout(self) -> ShardedTensor:
-        """The shards, to see how the array is split. Their values may be outdated."""
+        """The array's shards. Their values may be outdated."""
         return self._shards
 
     def put(self, tensor: ShardedTensor) -> None:

@@ -49,17 +49,16 @@ class _NodeOutput(NamedTuple):
 
 @dataclass
 class MonitoredTensor:
-    """A computed tensor, as a monitor receives it on one device.
+    """A tensor, as an MXNet monitor sees it.
 
     Attributes
     ----------
     name, shape
-        MXNet's name and shape of the tensor. MXNet merges attention heads with the batch.
+        MXNet's name and shape of the tensor.
     op
         The type of the operator that computes the tensor, such as "Convolution".
     inputs
-        The tensors that the operator reads, with MXNet's names of the inputs. Only the first output of an operator
-        lists them.
+        Tofu's and MXNet's names of the operator's inputs. Empty except for its first output.
     """
 
     name: str

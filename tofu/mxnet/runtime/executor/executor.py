@@ -252,7 +252,7 @@ class Executor:
         aux_params: Mapping[str, Any] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy parameters by name into the whole arrays, and convert their types. Check all names and shapes first."""
+        """Copy parameters into the arrays of the same names."""
         arguments = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
         states = [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
         parameters = [*arguments, *states]

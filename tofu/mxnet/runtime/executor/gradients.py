@@ -104,9 +104,9 @@ class Gradients:
             self.invalidate()
 
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
-        """From now on, add up the gradients of the arguments in `names`, as grad_req="add" requests.
+        """Add up the gradients of the arguments in `names`, as grad_req="add" requests.
 
-        A sum starts with the argument's tensor in `shared`, or with zeros if there is no tensor with this split.
+        The sums start with the tensors in `shared`, or with zeros if these are missing or split differently.
         """
         for name in names:
             zeros, shared_sum = self._make_zeros(name), shared.get(name)

@@ -14,7 +14,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class MonitoredShards:
-    """An object that an `mx.mon.Monitor` uses as an executor. It assembles one whole array at a time.
+    """The executor that an `mx.mon.Monitor` sees. Its arrays are whole.
 
     `find_executor` returns the executor in use.
     """

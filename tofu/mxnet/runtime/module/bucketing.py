@@ -142,9 +142,9 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
     def load(
         cls, prefix: str, epoch: int, sym_gen: Any = None, default_bucket_key: Any = None, **kwargs: Any
     ) -> BucketingModule:
-        """Return a module with the parameters of a checkpoint that Tofu or MXNet wrote.
+        """Load a module with the parameters of a checkpoint.
 
-        The symbols come from `sym_gen`, not from the checkpoint. Binding the module reads the parameters.
+        The symbols come from `sym_gen`, not from the checkpoint.
         """
         file = ParameterFile(f"{prefix}-{epoch:04d}.params")
         return cls._make_with((file.select("arg"), file.select("aux")), sym_gen, default_bucket_key, kwargs)

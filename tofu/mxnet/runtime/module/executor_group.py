@@ -16,9 +16,9 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class ExecutorGroup:
-    """The attributes of MXNet's `DataParallelExecutorGroup` that scripts read.
+    """Replacement for MXNet's `DataParallelExecutorGroup`, with the attributes that scripts read.
 
-    One executor runs all workers. The arguments in `differentiated` have gradients.
+    The arguments in `differentiated` have gradients.
     """
 
     def __init__(

@@ -177,11 +177,10 @@ class Module(RunningModule):
 
     @classmethod
     def load(cls, prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
-        """Return a module from a checkpoint that Tofu or MXNet wrote. The number of workers may differ.
+        """Load a module from a checkpoint of Tofu or MXNet.
 
-        `kwargs` are arguments of the constructor. Without `ngpus` or `context`, a partitioned symbol runs on the
-        workers for which it was saved. Raise TofuError if a file is missing or damaged, or if the files belong to
-        different checkpoints.
+        `kwargs` are arguments of the constructor. They can change the number of workers. Raise TofuError if a file is
+        missing or damaged, or if the files belong to different checkpoints.
         """
         check_checkpoint(prefix, epoch, ["params", *(["states"] if load_optimizer_states else [])])
         symbol = read_symbol(f"{prefix}-symbol.json")

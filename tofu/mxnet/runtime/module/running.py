@@ -195,7 +195,7 @@ class RunningModule(ShardedModule):
             variables[name].scatter(array)
 
     def install_monitor(self, mon: Any) -> None:
-        """Install an `mx.mon.Monitor`. It receives whole arrays, as on one device."""
+        """Let an `mx.mon.Monitor` see the whole arrays."""
         mon.install(MonitoredShards(lambda: self.executor, self._symbol.whole))
         self._monitors.append(mon.exes[-1])
 
@@ -222,9 +222,9 @@ def find_batch_axis(layout: str | None) -> int:
 
 
 def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
-    """Cut an array along the batch dimension into slices, of the same sizes as in MXNet.
+    """Slice an array along the batch dimension, as MXNet does.
 
-    If the array has no batch dimension, each slice is the whole array.
+    Without a batch dimension, each slice is the whole array.
     """
     if axis < 0 or not whole.shape or whole.shape[axis] % samples or samples < slices:
         return [whole] * slices

@@ -139,7 +139,7 @@ class ShardOptimizer:
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
-        """The states and the optimizer. MXNet's Updater saves the same values."""
+        """The states and the optimizer, as MXNet's `Updater` saves them."""
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:

@@ -236,7 +236,7 @@ class PartitionedSymbol(DerivedSymbols):
         group2ctx: Any = None,
         shared_exec: Any = None,
     ) -> Any:
-        """Bind the model on the workers to a user's whole arrays, like `mx.sym.Symbol.bind`."""
+        """Bind the model to whole arrays, like `mx.sym.Symbol.bind`."""
         if self.settings.workers == 1:
             return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
         find_array_contexts(self, group2ctx, ctx)
