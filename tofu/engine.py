@@ -61,7 +61,7 @@ class Measured:
 
 
 class FrontEnd(LowerableOperators, Protocol):
-    """The interface through which the planner learns how a framework's operators can be split or replaced."""
+    """Interface to a framework's operators: how they can be split or replaced."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
         """Return True if an operator draws random numbers in training, or, without `for_training`, in inference."""
@@ -89,7 +89,7 @@ class Backend(Protocol):
     def measure(self, source: Source, choices: Choices) -> Measured:
         """Return the memory that each worker needs if the step is split by `choices`. Allocate nothing.
 
-        This method does not build the execution graph, which is large for many workers.
+        The execution graph is not built.
         """
 
     def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
@@ -107,8 +107,7 @@ class Backend(Protocol):
     ) -> None:
         """Raise InternalError if the execution graph `execution` is wrong.
 
-        Workers must read `communication_bytes` from each other. If the graph shows their memory, it must be
-        `worker_bytes`.
+        Workers must read `communication_bytes` from each other, and need `worker_bytes` of memory.
         """
 
     def measure_whole(self, source: Source) -> int:
@@ -120,7 +119,7 @@ class Backend(Protocol):
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
         """Return the bytes that each operator's kernel reads and writes on a worker, by the operator's number.
 
-        Return None if each operator has its own kernel. A kernel for several operators counts for only one of them.
+        Return None if each operator has its own kernel.
         """
 
 

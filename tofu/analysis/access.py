@@ -49,10 +49,10 @@ class Row(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A dimension that one tensor of an operator lacks. This tensor is one slice of the others.
+    """A dimension that one tensor of an operator lacks, because the tensor is one slice of the others.
 
-    For example, each input of a stack is one slice of the output along dimension `dimension`. A part of the operator
-    accesses a range of slices. `row` is this range, shifted so that this tensor's slice has position 0.
+    For example, each input of a stack is one slice of the output along dimension `dimension`. `row` is the range of
+    slices that a part accesses, counted from this tensor's slice.
     """
 
     dimension: int
@@ -66,8 +66,7 @@ class InputAccess:
     Attributes
     ----------
     addend_axes
-        Axes along which only the first part reads the input. Otherwise a bias would be added twice. Other parts read
-        zeros.
+        Axes along which only the first part reads the input, such as a bias. Other parts read zeros.
     fill
         The number that is read outside the tensor.
     is_read
@@ -129,14 +128,12 @@ class OperatorAccess:
     rejected
         All index variables along which the operator cannot be split, each with the reason.
     is_random
-        True if the operator draws random numbers, so that two workers would compute different results.
+        True if the operator draws random numbers.
     fetched_axes
-        Axes along which the operator only moves elements. If the operator is split along such an axis, no kernel runs:
-        workers read the elements directly from each other. The output is the sum of the shifted inputs, each surrounded
-        by `fill`.
+        Axes along which the operator only moves elements. If it is split along such an axis, no kernel runs, and
+        workers read the elements from each other.
     is_always_fetched
-        True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. Its rows
-        hold even if no axis is split.
+        True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice.
     outer_axes
         *Nested* axis -> the outer axes, which must first be split into parts of length 1. For example, a reshape from
         (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). Here a is the outer axis of b.
@@ -145,7 +142,7 @@ class OperatorAccess:
     undescribed
         The reason why no description applies to the operator, or "".
     moves
-        The shifted inputs whose sum is each output. () if the operator does more than shift inputs.
+        The shifted inputs that add up to each output. () for other operators.
     """
 
     axes: tuple[str, ...]
@@ -185,7 +182,7 @@ class OperatorAccess:
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
     ) -> dict[str, Anything]:
-        """Return the attributes that differ on one worker, such as `num_filter` for a part of a convolution.
+        """Return the attributes that have other values on one worker, such as `num_filter`.
 
         `local_ranges` has the range (begin, end) of each split axis that the worker computes.
         """

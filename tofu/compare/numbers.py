@@ -63,8 +63,8 @@ def relative_error(found: Array, expected: Array, least: float = TINIEST) -> flo
 def compare_numbers(found: RunNumbers, expected: RunNumbers, cancelled: float = CANCELLED) -> tuple[Difference, ...]:
     """Return the difference of every tensor in `expected`.
 
-    Some gradients are only rounding errors, such as the gradient of a bias before a batch normalisation. If a gradient
-    is below `cancelled` times the model's largest gradient, its error is relative to the largest gradient.
+    Some gradients are only rounding errors. If a gradient is below `cancelled` times the model's largest gradient, its
+    error is relative to the largest gradient.
     """
     magnitudes = {name: float(np.abs(gradient).max()) for name, gradient in expected.gradients.items()}
     largest = max(magnitudes.values(), default=0.0)

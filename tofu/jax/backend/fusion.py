@@ -62,7 +62,7 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """Return a copy of the buffer. It is in use `moments` units of time later."""
+        """Return a copy of the buffer that is used `moments` units of time later."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 
@@ -77,7 +77,7 @@ class Operation:
     length
         The time that the operation takes: 1, or more for a loop.
     moved
-        Values that the operation cannot overwrite, because it reads and writes in different orders.
+        Values that the operation cannot overwrite while it reads them.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Operation:
 
     @property
     def is_fusible(self) -> bool:
-        """True if XLA may fuse the operation with operations that read its result or compute its operands."""
+        """True if XLA may fuse the operation with others."""
         return self.name in FUSED
 
 
@@ -104,7 +104,7 @@ def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, li
 
 
 def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
-    """Fuse operations as XLA does. Return operations that read and write only values in memory."""
+    """Fuse operations as XLA does."""
     fusion = _Fusion(list(operations), results, types)
     stored_operations: list[Operation] = []
     fused_operations: dict[int, Operation] = {}  # by result, with reads of values in memory only

@@ -47,7 +47,7 @@ class CollectiveTraffic:
     bytes
         All bytes.
     between
-        Bytes that cross between hosts. Devices of one host relay data to each other.
+        Bytes that cross between hosts.
     overlapped
         Bytes that are transferred while devices compute.
     count
