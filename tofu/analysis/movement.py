@@ -36,7 +36,7 @@ def find_absent(
 ) -> tuple[AbsentElement | None, ...] | None:
     """Find the dimension that each tensor lacks, such as an input of a stack. Inputs come first, then outputs.
 
-    The result has None for tensors without such a dimension. Return None if the operator does more than shift inputs.
+    A tensor that lacks no dimension gets None. Return None if the operator does more than shift inputs.
 
     Along variables of length 1 in `extents`, no input may be shifted.
     """

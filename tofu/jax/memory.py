@@ -106,13 +106,13 @@ class StepMemory(MemoryComparison):
 
     @property
     def columns(self) -> list[tuple[str, StepDeviceMemory]]:
-        """The title and the numbers of each column: one device, each worker and, for a compiled step, XLA's count."""
+        """The title and the numbers of each column, such as one device and each worker."""
         devices = (self.one_device, self.worker if self.workers > 1 else None, self.compiled)
         return [(device.name, device) for device in devices if device is not None]
 
     @property
     def largest(self) -> StepDeviceMemory:
-        """Any worker, because all workers need the same memory."""
+        """The memory of any worker. All need the same."""
         return self.worker
 
 

@@ -29,7 +29,7 @@ class Summary:
     by_parts
         Primitives whose outputs were only compared with the combined outputs of parts.
     whole
-        Primitives that are never split, so their descriptions cannot be wrong.
+        Primitives that are never split.
     uncompared
         Primitives without a meaningful case.
     signatures, strategies, pairs

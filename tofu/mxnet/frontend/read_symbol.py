@@ -273,7 +273,7 @@ class _Reader:
 
 
 def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the positions of inputs that the kernel changes without declaring it: the gamma of BatchNorm_v1."""
+    """Return the positions of inputs that the kernel changes without declaring it."""
     return (1,) if node["op"] == "BatchNorm_v1" and is_true(node["attrs"], "fix_gamma", True) else ()
 
 
@@ -296,7 +296,7 @@ def find_labels(symbol: Any) -> frozenset[str]:
 
 
 def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """Return the shapes of a model's inputs and labels, and the names of the arguments to train (all others).
+    """Return the shapes of a model's inputs and labels, and the names of all other arguments.
 
     Raise ShapeError if MXNet cannot infer the shape of a label.
     """

@@ -69,7 +69,7 @@ class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Return True if the optimizer may update each shard as a separate weight, with the same numbers."""
+    """Return True if the optimizer can update each shard as a separate weight."""
     return type(optimizer) in ELEMENTWISE_OPTIMIZERS and not (
         optimizer.idx2name or optimizer.lr_mult or optimizer.wd_mult
     )
@@ -107,7 +107,7 @@ class ShardStore:
         self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Decide which shards the machines exchange, before the first gradients are sent.
+        """Fix the shards that machines exchange, before the first gradients are sent.
 
         A parameter with a new split is sent again.
         """
