@@ -36,9 +36,9 @@ def find_absent(
 ) -> tuple[AbsentElement | None, ...] | None:
     """Find the dimension that each tensor lacks, such as an input of a stack. Inputs come first, then outputs.
 
-    A tensor that lacks no dimension gets None. Return None if the operator does more than shift inputs.
+    A tensor that lacks no dimension gets None. The whole result is None if the operator does more than shift inputs.
 
-    Along variables of length 1 in `extents`, no input may be shifted.
+    Inputs may not be shifted along variables of length 1 in `extents`.
     """
     if pattern.moved_elements is None:
         return None

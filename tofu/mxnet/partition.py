@@ -59,21 +59,19 @@ def partition(
     for_training
         If False, plan the model for inference.
     undescribed
-        Decides about operators that Tofu has no description of. "replicate" runs them on every worker. "error" raises
-        an error with their names.
+        Operators without a description: "replicate" runs them on every worker, and "error" raises an error.
     on_infeasible
-        Decides what happens if the model cannot be split between so many workers. "replicate" lets some workers compute
-        the same results, with a warning. "error" raises an error with the possible numbers of workers.
+        Models that cannot be split between so many workers: "replicate" lets some workers compute the same results, and
+        "error" raises an error.
     cache
         If False, search again even if the same graph was planned before.
     algorithm
-        "exact" finds the best plan and proves that it is the best. "recursive" is the paper's algorithm, which finds
-        the best split for one round after the other. Other algorithms are baselines to compare with: BASELINES
-        (docs/search.md).
+        "exact" finds the best plan and proves that it is the best. "recursive" is the paper's algorithm, which decides
+        one round after the other. Baselines for comparisons are BASELINES (docs/search.md).
     search_seconds
-        Approximate time limit of the exact search. Operations are counted instead of seconds, so that every run finds
-        the same plan. At the limit, the search returns the best plan found so far. `plan.optimality` reports how far it
-        may be from the best plan. The costs of all splits are computed even if this takes longer.
+        Approximate time limit of the exact search. At the limit, the search returns the best plan found so far.
+        `plan.optimality` reports how far it may be from the best plan. Operations are counted instead of seconds, so
+        that every run finds the same plan.
     topology
         Bandwidth of each level of the interconnect, in bytes per second, as a list or in a JSON file
         (docs/search.md). The top level comes first. The search then minimises seconds instead of bytes, and tries
@@ -86,9 +84,8 @@ def partition(
         "small" replicates only tensors below 64 KiB. "free" replicates any tensor if that saves communication, even if
         it needs much memory.
     unroll
-        Decides about RNN operators (LSTM, GRU, tanh), which can only be split by batch. "always" replaces them by cells
-        for single time steps, which can also be split by hidden units. "cheaper" plans both and uses the plan with less
-        communication. "never" keeps them.
+        RNN operators (LSTM, GRU, tanh), which can only be split by batch. "always" replaces them by cells, which can
+        also be split by hidden units. "cheaper" uses the better of both plans. "never" keeps them.
     **shapes
         The shape of each input, by name. With shapes, the search runs now. Without shapes, it runs when the symbol is
         bound.

@@ -80,7 +80,7 @@ def refuse_wrong_kernels(graph: Graph) -> None:
 
 
 def refuse_outputs_without_dimensions(graph: Graph) -> None:
-    """Raise UnsupportedError for an output of shape (), unless MXNet is set to NumPy's shapes."""
+    """Raise UnsupportedError if an output has the shape (), which means unknown in MXNet."""
     outputs = [] if mx.util.is_np_shape() else [graph.tensors[position] for position in graph.outputs]
     raise_together(
         UnsupportedError,

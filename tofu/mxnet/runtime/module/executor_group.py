@@ -52,7 +52,7 @@ class ExecutorGroup:
 
     @property
     def grad_dict(self) -> Mapping[str, Any]:
-        """The gradient of each argument, by name. Arguments without a gradient have None.
+        """The gradient of each argument, or None, by name.
 
         Raises TofuError if a later forward pass has overwritten a gradient.
         """
@@ -60,7 +60,7 @@ class ExecutorGroup:
 
     @property
     def param_arrays(self) -> list[list[Any]]:
-        """The array of each parameter, in a list of its own."""
+        """A list with the array of each parameter, as one list per parameter."""
         return [[ShardedArray(self._executor.variables[name])] for name in self.param_names]
 
     @property
