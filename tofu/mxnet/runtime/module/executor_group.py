@@ -60,17 +60,17 @@ class ExecutorGroup:
 
     @property
     def param_arrays(self) -> list[list[Any]]:
-        """A list with the array of each parameter, as one list per parameter."""
+        """The array of each parameter, each in its own list."""
         return [[ShardedArray(self._executor.variables[name])] for name in self.param_names]
 
     @property
     def grad_arrays(self) -> list[list[Any]]:
-        """The gradient of each parameter, or None, in a list of its own."""
+        """The gradient of each parameter, or None, each in its own list."""
         return [[self._get_gradient(name)] for name in self.param_names]
 
     @property
     def aux_arrays(self) -> list[list[Any]]:
-        """The array of each auxiliary state, in a list of its own."""
+        """The array of each auxiliary state, each in its own list."""
         return [[array] for array in self.aux_dict.values()]
 
     def _get_gradient(self, name: str) -> Any:

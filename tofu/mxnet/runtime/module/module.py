@@ -195,7 +195,9 @@ class Module(RunningModule):
     def save_checkpoint(
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
-        """Write PREFIX-symbol.json and PREFIX-EPOCH.params. With `save_optimizer_states`, also write PREFIX-EPOCH.states.
+        """Write PREFIX-symbol.json and PREFIX-EPOCH.params.
+
+        With `save_optimizer_states`, also write PREFIX-EPOCH.states.
 
         If writing a file fails, the old file of this name stays unchanged.
         """
