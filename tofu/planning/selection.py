@@ -80,7 +80,7 @@ def select_plan(
 ) -> Selection:
     """Select how to split all operators and tensors of `graph`.
 
-    `graph` is the model before smaller operators replace its operators. `measure` returns the memory that a split
+    `graph` is the model before operators were replaced by smaller ones. `measure` returns the memory that a split
     needs. Log a warning if workers repeat computations.
     """
     selection = _select(graph, problem, settings, progress, measure)

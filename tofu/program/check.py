@@ -145,8 +145,7 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
     """Return the fetches whose pieces leave forbidden gaps in the new array.
 
-    Two kinds of gaps are allowed. A fetch without pieces adds zeros to a sum. An operator's result may be zero outside
-    its pieces, such as the gradient of a slice.
+    Allowed gaps are zeros of a sum, and of results such as the gradient of a slice.
     """
     node_count = len(tables.node_kind)
     first_entry = tables.entry_node.searchsorted(np.arange(node_count))

@@ -63,7 +63,7 @@ class VerifiedNode:
     input_roles, output_roles
         The forward operator's tensor to which each input and output belongs.
     reused_outputs
-        Positions of inputs that are outputs of the forward operator, if the kernel destroys them.
+        Positions of inputs that are outputs of the forward operator. Empty if the operator can run twice.
     """
 
     op: str
