@@ -75,7 +75,7 @@ class MemoryComparison(ABC):
         return self.largest.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def describe_fit(self, device_bytes: int) -> str:
-        """Say if `device_bytes` are enough for one device alone, and for every worker."""
+        """Explain if `device_bytes` are enough for one device alone, and for every worker."""
         devices = {device.name: device for device in (self.columns[0][1], self.largest)}
         return "\n".join(
             f"{name} needs {format_bytes(device.needed_bytes)}: it "

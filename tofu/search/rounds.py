@@ -29,7 +29,7 @@ def factorize(workers: int) -> tuple[int, ...]:
 
 
 def list_orders(factors: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Return at most `MOST_ORDERS` different orders of the factors. Orders that begin with a large factor come first.
+    """Return up to `MOST_ORDERS` orders of the factors, first those that begin with a large factor.
 
     >>> list_orders((3, 2, 2))
     ((3, 2, 2), (2, 3, 2), (2, 2, 3))
@@ -54,7 +54,7 @@ def _walk_orders(left: Counter[int], length: int) -> Iterator[tuple[int, ...]]:
 
 
 def always_divides(extents: Sequence[int], factors: Sequence[int]) -> bool:
-    """Return True if dividing a length by each factor in turn never fails, whichever lengths are chosen.
+    """Return True if each factor always finds a length that it divides, whatever the earlier choices.
 
     >>> always_divides((8, 3), (2, 2)), always_divides((4, 3), (2, 2, 2))
     (True, False)

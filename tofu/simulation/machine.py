@@ -65,12 +65,11 @@ class Machine:
     Attributes
     ----------
     reserved_bytes
-        The memory of a device that the framework and its kernels need in addition to a model.
+        The memory of a device that the framework needs for itself.
     rates
         The speed of a device.
     links
-        The levels of the interconnect, the top level first. Empty if a device reads other devices' memory as fast as
-        its own.
+        The levels of the interconnect, the top level first. Empty if all memory is equally fast.
     host
         Bytes per second between the host's memory and all devices together; 0 if the devices are the host.
     fetches_overlap
@@ -80,7 +79,7 @@ class Machine:
     step
         Seconds from the start of a training step to its first kernel.
     slowdown, slowdown_of_several
-        Factor by which kernels take longer in a training step than alone, on one device and on several.
+        Factor by which kernels are slower in a training step than alone, on one device and on several.
     """
 
     name: str
@@ -112,7 +111,7 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """Return the number of the part that contains `device`. Levels 0 to `level` divide the machine into parts."""
+        """Return the number of the part that contains `device`, if levels 0 to `level` divide the machine."""
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:
