@@ -145,7 +145,7 @@ def read_object(value: Any, what: str, known: Collection[str]) -> Mapping[str, A
 
 
 def show(value: Any) -> str:
-    """Return `value` as text for a message, without the end of a long text."""
+    """Return `value` as text for a message. Long texts are cut."""
     if is_integer(value) and value.bit_length() > 4 * LONGEST_VALUE:
         return f"a number of {value.bit_length()} bits"
     try:

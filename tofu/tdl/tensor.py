@@ -47,7 +47,7 @@ class Tensor:
         return self._extents_are_one[dimension]
 
     def broadcast(self, *indices: Index) -> Value:
-        """Return the element at `indices`, after a broadcast to as many dimensions as in NumPy."""
+        """Broadcast the tensor as NumPy does, and return the element at `indices`."""
         own_indices = indices[len(indices) - self.ndim :]
         if len(indices) < self.ndim:
             raise DescriptionError(

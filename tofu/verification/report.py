@@ -67,8 +67,10 @@ class NodeReport:
         The largest error of the description's numbers. If it is None, `checked` names another check.
     refused
         The reason why the description does not cover these attributes, or "".
-    is_elementwise, is_opaque
-        True if each output element depends on one element of each input, and if the description has no formula.
+    is_elementwise
+        True if each output element depends on one element of each input.
+    is_opaque
+        True if the description has no formula.
     outputs
         The outputs that need a comparison. Scratch memory is left out.
     compared
