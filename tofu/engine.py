@@ -75,7 +75,7 @@ class Backend(Protocol):
     Attributes
     ----------
     measured
-        "memory" if `measure` counts all buffers, "arguments" if it counts only the step's arguments.
+        What `measure` counts: "memory" (all buffers) or "arguments" (of the step).
     unmeasured
         Name of the uncounted memory in messages, such as "workspace".
     """

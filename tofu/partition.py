@@ -69,8 +69,8 @@ def simulate(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     model
         The model. A partitioned model is simulated on its workers, others on one device.
     *arguments
-        The machine: a name such as "8xH100", or the path of a file that `python -m tofu calibrate` wrote. For a plain
-        JAX step, pass a tuple of example arguments or their shapes first.
+        The machine: a name such as "8xH100", or the path of a file from `python -m tofu calibrate`. For a plain JAX
+        step, pass a tuple of example arguments or their shapes first.
     **options
         For an MXNet symbol, the shapes of its inputs. The optimizer keeps `states` tensors for each weight.
 

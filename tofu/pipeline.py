@@ -87,8 +87,7 @@ class Task:
     whole_accesses
         The possible splits of each operator of `source`.
     problem
-        The search problem. In its graph, some operators are *lowered*: replaced by several smaller operators, which can
-        be split in more ways.
+        The search problem. In its graph, some operators are *lowered*: replaced by several smaller operators.
     settings, engine
         The user's settings, and the engine of the framework.
     states

@@ -60,7 +60,7 @@ class Undescribed:
     fetched_bytes
         Bytes that workers read from each other for this operator in one training step.
     work_share
-        The operator's share of all bytes that operators read and write on one device: a number from 0 to 1.
+        The operator's share of the work on one device, in bytes: a number from 0 to 1.
     """
 
     reason: str
@@ -99,8 +99,7 @@ class Plan:
         The bytes that cross each level of the interconnect, from the top, one level per round. A transfer between two
         workers belongs to the first round that separates them. Empty for old plans.
     bandwidths, latencies
-        Bytes per second of each level, and microseconds before a read across it begins. Empty if the search did not use
-        them.
+        Bytes per second of each level, and microseconds before a read begins. Empty if the search did not use them.
     level_waits
         Number of reads across each level in a training step. Simultaneous reads count as one.
     kept
@@ -109,8 +108,8 @@ class Plan:
         Tensors that are read again for each time step of a recurrence. Without a memory limit, `kept` and `reread` are
         empty.
     worker_bytes, measured
-        Bytes that each worker needs. `measured` is "memory" if these are all buffers, or "arguments" if these are the
-        step's arguments alone.
+        Bytes that each worker needs. `measured` is "memory" for all buffers, or "arguments" for the step's arguments
+        alone.
     algorithm, optimality
         The algorithm that found the plan, and a sentence about how close to optimal the plan is.
     search_seconds, search_bytes

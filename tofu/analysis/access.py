@@ -36,11 +36,10 @@ class Combine(IntEnum):
 class Row(NamedTuple):
     """The range of elements that a part of an operator accesses along one dimension of a tensor.
 
-    The index of the dimension is a sum, such as `2 * i + k`. `terms` lists its axes with their coefficients, as pairs
-    (a, c). The rest of the sum is at least `lower` and below `upper`. A part with the range [begin_a, end_a) of each
-    axis a accesses
-        [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
-    If no axis in `terms` is split, the part accesses the whole dimension.
+    The index of the dimension is a sum, such as `2 * i + k`. `terms` lists its axes with their coefficients, as
+    pairs. The rest of the sum is at least `lower` and below `upper`. For example, `Row(((0, 2),), 0, 3)` is `2 * i + k`
+    with k in [0, 3). A part with i in [4, 6) accesses [8, 13). If no axis in `terms` is split, the part accesses the
+    whole dimension.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -49,7 +48,7 @@ class Row(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A dimension that one tensor of an operator lacks, because the tensor is one slice of the others.
+    """A dimension that a tensor lacks, because it is one slice of the other tensors.
 
     For example, each input of a stack is one slice of the output along dimension `dimension`. `row` is the range of
     slices that a part accesses, counted from this tensor's slice.
@@ -61,7 +60,7 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True)
 class InputAccess:
-    """The region of an input that a part of an operator reads, as one `Row` for each dimension.
+    """The region of an input that a part reads: a `Row` for each dimension.
 
     Attributes
     ----------
@@ -84,7 +83,7 @@ class InputAccess:
 
 @dataclass(frozen=True)
 class OutputAccess:
-    """The region of an output that a part of an operator computes, as one `Row` for each dimension.
+    """The region of an output that a part computes: a `Row` for each dimension.
 
     Attributes
     ----------
@@ -115,7 +114,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class OperatorAccess:
-    """The axes along which an operator can be split at given shapes, and the regions that each part accesses.
+    """How an operator can be split at given shapes: the axes, and the regions that the parts access.
 
     Attributes
     ----------
@@ -133,7 +132,7 @@ class OperatorAccess:
         Axes along which the operator only moves elements. If it is split along such an axis, no kernel runs, and
         workers read the elements from each other.
     is_always_fetched
-        True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice.
+        True for operators such as a slice, which need no kernel.
     outer_axes
         *Nested* axis -> the outer axes, which must first be split into parts of length 1. For example, a reshape from
         (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). Here a is the outer axis of b.

@@ -21,7 +21,7 @@ Indices = tuple[IndexNumbers, ...] | None
 
 
 class AbsentElement(NamedTuple):
-    """A dimension that a tensor lacks, because the tensor is one slice of the other tensors.
+    """A dimension that a tensor lacks, because it is one slice of the other tensors.
 
     `axis` is the dimension's index variable, and `position` is the slice's index.
     """

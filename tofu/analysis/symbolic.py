@@ -50,7 +50,7 @@ from tofu.tdl.walk import accesses, walk
 class Dimension:
     """All indices by which a description accesses one dimension of a tensor.
 
-    `is_whole` is True if one of the indices is `:` or `Any`, which stand for the whole dimension.
+    `is_whole` is True if one of the indices is `:` or `Any`.
     """
 
     indices: tuple[AffineIndex, ...]

@@ -21,7 +21,7 @@ def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces shared elements, such as 0 for a sum, or None if both workers may use them."""
+    """Return the number that replaces shared elements, such as 0 for a sum, or None."""
     neutral_numbers = {
         NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE
     }

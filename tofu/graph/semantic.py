@@ -102,7 +102,7 @@ class Operator:
         If several smaller operators (*parts*) replace one operator (`tofu.lowering`), the number of the first part. All
         parts are split alike.
     is_inner
-        True for all parts except the last, which has the name of the replaced operator. Plans do not list inner parts.
+        True for all parts except the last. Plans do not list inner parts.
     is_added
         True if the front end added the operator to the user's model. Plans list such operators.
     origin
@@ -208,7 +208,7 @@ class Graph:
     updated
         The numbers of the arguments that an optimizer updates after the step. Each is split like its gradient.
     next_values
-        Number of a variable -> number of the tensor with its new value, if the step computes one. Both are split alike.
+        Number of a variable -> number of its new value. Both are split alike.
     carries
         The values that loops pass from one iteration to the next. The graph contains the body of a loop once.
     """
@@ -293,7 +293,7 @@ class Graph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of everything that a plan depends on: names, operators, attributes, shapes, types, edges."""
+        """A hash of names, operators, attributes, shapes, types and edges."""
         digest = hashlib.sha256()
         for tensor in self.tensors:
             digest.update(f"T{tensor}|{tensor.kind.value}\n".encode())

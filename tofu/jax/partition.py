@@ -145,8 +145,8 @@ def partition(
         If the devices cannot divide an array equally, it may be stored in overlapping shards, as an `UnevenArray`. This
         option selects such arrays.
 
-        - "needed" (default): arrays of 64 KiB and more that have no equal shards, such as weights of 1,024 x 4,096 on 3
-          devices. Without overlapping shards, every device would store the complete array.
+        - "needed" (default): arrays of 64 KiB and more without equal shards, such as weights of 1,024 x 4,096 on 3
+          devices.
         - "free": any array, such as a table of 50,257 rows.
         - "none": no array.
     more

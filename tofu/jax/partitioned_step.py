@@ -116,7 +116,7 @@ class PartitionedStep:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes that one step transfers between hosts, or 0 if one process has all devices.
+        """Bytes that one step transfers between hosts.
 
         If the mesh mixes devices of several processes, this is an upper bound.
         """
@@ -136,7 +136,7 @@ class PartitionedStep:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run one step.
 
-        Call `place` before the first step, so that the state is not moved at each call.
+        To avoid transfers at each call, call `place` before the first step.
         """
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         refuse_shapes(leaves, self._arguments.names)
@@ -251,8 +251,8 @@ class PartitionedStep:
         Parameters
         ----------
         value
-            The rows of this process, as a tree of arrays. For an array of B rows (dimension 0) and P processes, process
-            n passes rows n B/P up to (n + 1) B/P. Every process passes the same scalars.
+            The rows of this process, as a tree of arrays. The first process passes the first rows, and so on. All pass
+            equally many rows (dimension 0). Every process passes the same scalars.
         argument
             The position of the argument. The default is the second one.
 
@@ -279,7 +279,7 @@ class PartitionedStep:
 
     @in_planned_precision
     def check_replicas(self) -> bool:
-        """Return True if JAX can prove that all devices with the same shard store the same numbers.
+        """Return True if JAX can prove that copies of a shard are equal on all devices.
 
         If the result is False, the numbers may still be the same.
         """
@@ -338,8 +338,8 @@ class PartitionedStep:
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
         """Predict the time of a step on a machine.
 
-        `machine` is the name of a machine that Tofu knows, such as "8xH100", or the path of a machine's file. An
-        optimizer outside of the step keeps `states` arrays for each weight.
+        `machine` is a name such as "8xH100", or the path of a machine's file. An optimizer outside of the step keeps
+        `states` arrays for each weight.
         """
         return simulate_partition(self.partition, read_machine(machine), read_states(states))
 

@@ -48,7 +48,7 @@ class StepArguments:
     def flatten(self, args: Sequence[Any]) -> list[Any]:
         """Return the arrays in the arguments of a call.
 
-        Raise ShapeError if a tree, shape or type is not as planned, or UnsupportedError if an array was deleted.
+        Raise ShapeError for a tree, shape or type that was not planned, or UnsupportedError for a deleted array.
         """
         arguments, planned = tuple(args), self._native.arguments_tree
         leaves: list[Any]
@@ -69,7 +69,7 @@ class StepArguments:
     def flatten_one(self, value: Any, argument: int) -> list[Any]:
         """Return the arrays in one argument.
 
-        Raise UnsupportedError if the step has no such argument, or ShapeError if the tree differs from the plan.
+        Raise UnsupportedError for an unknown argument, or ShapeError for another tree than planned.
         """
         if argument not in range(len(self.trees)):
             raise UnsupportedError(

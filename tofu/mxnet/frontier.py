@@ -212,7 +212,7 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Return the frontier of a symbol that is not partitioned.
 
-    Raise PlanError if there is only one worker, or if the algorithm in `settings` does not search.
+    Raise PlanError for one worker, or for an algorithm without a search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")

@@ -47,8 +47,8 @@ def partition(
         The number of workers. A worker is one device, which computes its part of the model. With 1 the model stays
         unchanged. The default is the number of `contexts`, or the number of workers in `plan`.
     contexts
-        The workers' devices, as MXNet contexts. By default they are gpu(0..ngpus-1) if MXNet sees that many GPUs, or
-        cpu(0..ngpus-1) if it sees none.
+        The workers' devices, as MXNet contexts. The default is gpu(0), gpu(1), ... or, without GPUs, cpu(0), cpu(1),
+        ...
     plan
         A plan to use: a `Plan`, its JSON, or the path of its JSON file. By default, Tofu searches for a plan. With a
         plan, the options `algorithm`, `search_seconds` and `topology` of the search cannot be passed.
@@ -81,14 +81,12 @@ def partition(
         tensor may then be replicated, in all rounds or some. Tofu uses the plan with the least communication that fits.
         If no plan fits, the error reports what needs too much memory.
     replicate
-        "small" replicates only tensors below 64 KiB. "free" replicates any tensor if that saves communication, even if
-        it needs much memory.
+        "small" replicates only tensors below 64 KiB. "free" replicates any tensor to save communication.
     unroll
         RNN operators (LSTM, GRU, tanh), which can only be split by batch. "always" replaces them by cells, which can
         also be split by hidden units. "cheaper" uses the better of both plans. "never" keeps them.
     **shapes
-        The shape of each input, by name. With shapes, the search runs now. Without shapes, it runs when the symbol is
-        bound.
+        The shape of each input, by name. If shapes are missing, the search runs when the symbol is bound.
 
     Returns
     -------

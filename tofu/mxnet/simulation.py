@@ -30,8 +30,7 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
     symbol
         The model. Partitioned symbols are simulated on their workers, others on one device.
     machine
-        The name of a machine that comes with Tofu ("8xH100"), or the path of a file written by `python -m tofu
-        calibrate`.
+        A name such as "8xH100", or the path of a file from `python -m tofu calibrate`.
     states
         The number of tensors that the optimizer keeps for each weight: 1 for SGD with momentum, 2 for Adam.
     **shapes

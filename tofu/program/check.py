@@ -28,8 +28,7 @@ def is_checked() -> bool:
 def check_program(program: Program, communication_bytes: int | None = None) -> None:
     """Raise InternalError if a program breaks a rule, or does not transfer `communication_bytes`.
 
-    A node computes an operator, or is a *fetch*, which copies *pieces* of other nodes' outputs into a new array. The
-    main rules:
+    A *fetch* is a node that copies *pieces* of other nodes' outputs into a new array. The main rules:
 
     - A node comes after the nodes that it reads. Only fetches read from other workers.
     - Both arrays contain the piece, at the same indices of the tensor.

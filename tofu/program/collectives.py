@@ -84,7 +84,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Exchange:
-    """Boxes that workers send each other and write into an array, one round after another.
+    """Boxes that workers send each other, in rounds, to fill an array.
 
     The array starts with `fill`, or, if `continues` is True, with the result of the previous exchange. If there is a
     `reducer`, such as "Sum", it combines old and new elements.

@@ -25,7 +25,7 @@ class Alternative:
     Attributes
     ----------
     axis, meaning
-        The axis, and what it splits: a dimension of the operator's result ("dimension 1"), or "summed over".
+        The axis, and what it splits, such as "dimension 1" of the result, or "summed over".
     communication_bytes
         Bytes that the plan transfers in a training step; None if no such plan exists.
     change

@@ -81,7 +81,7 @@ class LayerRow:
 def list_layers(partition: Partition) -> list[LayerRow]:
     """List the layers in the order of the model. The sum of their `moved_bytes` is the plan's communication.
 
-    Operators that Tofu added, such as sums of several gradients, are listed only if they transfer bytes.
+    Operators that Tofu added are listed only if they transfer bytes.
     """
     graph, plan = partition.graph, partition.plan
     layer_of_operator = find_layers(graph)

@@ -47,8 +47,8 @@ class Choices:
     problem
         The search problem.
     operators, tensors
-        `operators[o, round]` is the axis along which the round splits operator o, and `tensors[t, round]` is the
-        dimension for tensor t. -1 means replicated. The last rows of `operators` are weight updates.
+        The split in each round: `operators[o, round]` is an axis, and `tensors[t, round]` is a dimension. -1 means
+        replicated. The last rows of `operators` are weight updates.
     kept
         Tensors that a worker reads from others only once, and keeps until their last use.
     reread

@@ -76,7 +76,7 @@ def _always_divides(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
 
 @cache
 def can_divide(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
-    """Return True if each factor in turn can divide one of the lengths.
+    """Return True if the factors can divide the lengths, one after another.
 
     >>> can_divide((8, 3), (2, 3)), can_divide((8, 8), (2, 3))
     (True, False)

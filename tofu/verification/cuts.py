@@ -200,8 +200,8 @@ def find_cut(
 ) -> Cut | None:
     """Run all parts of a split. Return a `Cut` if the split works, or None.
 
-    The parts must form the whole outputs, except where `is_needed` is False, and no part may compute everything.
-    `roles` has the roles of the inputs and outputs.
+    The parts must form the outputs for which `is_needed` is True, and no part may compute everything. `roles` has the
+    roles of the inputs and outputs.
     """
     input_roles, output_roles = roles
     dimensions = {"input": geometry.inputs, "output": geometry.outputs}

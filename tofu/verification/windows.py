@@ -47,8 +47,8 @@ class WindowGeometry(Geometry):
     windows
         The windows of each input, or None.
     zeroed
-        A number in the attributes that becomes zero for parts, such as one side of a padding: its attribute and
-        position, or None.
+        Name and position of an attribute that becomes zero for parts, such as a padding. None without such an
+        attribute.
     fill
         The value of the padding. If `zeroed` is set, parts receive the padding as input rows.
     """
@@ -58,7 +58,7 @@ class WindowGeometry(Geometry):
     fill: float = 0.0
 
     def find_region(self, number: int, extent: int, split: int, part: int) -> Range:
-        """Return the range of input rows that a part reads, which may exceed `extent` if `zeroed` is set."""
+        """Return the range of input rows that a part reads. It may exceed `extent` if `zeroed` is set."""
         windows = self.windows[number]
         assert windows is not None
         begin, end = windows.find_region(self.splits[split][part])

@@ -53,7 +53,7 @@ class Buffer:
     over: tuple[Buffer, ...] = ()
 
     def overlaps(self, other: Buffer) -> bool:
-        """Return True if both buffers are in use at the same time, so that they cannot share memory."""
+        """Return True if both buffers are in use at the same time."""
         if self.first > other.last or other.first > self.last:
             return False
         return not (self._follows(other) or other._follows(self))
@@ -94,7 +94,7 @@ class Operation:
 
 
 def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Map each value to the operation that computes it, and to the operations that read it."""
+    """Return the operation that computes each value, and the operations that read it."""
     makers = {value: n for n, operation in enumerate(operations) for value in operation.makes}
     readers: dict[int, list[int]] = {}
     for n, operation in enumerate(operations):

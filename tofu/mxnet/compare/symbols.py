@@ -103,7 +103,7 @@ def split_readers(symbol: Any) -> Any:
 def avoid_blocked_layouts(symbol: Any) -> Any:
     """Return a copy of the symbol with a slice of all elements after each LRN.
 
-    On CPUs, the gradient of LRN may otherwise be wrong, because it cannot read oneDNN's blocked format.
+    On CPUs, the gradient of LRN cannot read oneDNN's blocked format. The slice changes the format.
     """
     model = json.loads(symbol.tojson())
     for number in [number for number, node in enumerate(model["nodes"]) if node["op"] == "LRN"]:

@@ -51,7 +51,7 @@ class SymbolForm:
     is_unrolled
         If True, replace each RNN operator by cells for single time steps.
     block_count
-        The number of blocks into which operators such as cumsum divide a dimension: one for each worker.
+        The number of blocks for operators such as cumsum, one for each worker.
     may_divide
         Function that returns True for the name of an operator that may be computed in blocks.
     """

@@ -188,7 +188,7 @@ def check_parameter(parameter: Any) -> None:
 
 
 def shard_parameter(parameter: Any) -> None:
-    """Change a Gluon parameter in place, so that it stores its arrays as shards."""
+    """Make a Gluon parameter store its arrays as shards."""
     mx.gluon.ParameterDict.zero_grad = _zero_gradients
     values, gradients, contexts = parameter._data, parameter._grad, parameter._ctx_list
     parameter_class: Any = type(parameter)

@@ -45,7 +45,7 @@ def _list_scores(operator: Operator, replacement: str) -> list[int]:
 
 @dataclass
 class _Subgraph:
-    """Tensors that get a dimension for heads, with the number of heads, and the operators that use them."""
+    """Tensors that get a dimension for heads, with the number of heads, and their operators."""
 
     heads_by_tensor: dict[int, int] = field(default_factory=dict)
     operators: set[int] = field(default_factory=set)

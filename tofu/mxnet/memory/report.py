@@ -41,7 +41,7 @@ class DeviceMemory:
     optimizer_bytes
         Optimizer states, such as momentum.
     inputs_bytes
-        Data, labels, auxiliary states, and gradients that the user passes for outputs that are not losses.
+        Data, labels, auxiliary states, and gradients of outputs.
     gradients_bytes
         All gradients at the end of a step. They are part of `pool_bytes`.
     pool_bytes

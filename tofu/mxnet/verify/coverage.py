@@ -99,7 +99,7 @@ def _count_lines(description: Description) -> int:
 
 
 def coverage_rows(names: Sequence[str], entries: Mapping[str, RecordEntry], with_tensors: bool) -> list[str]:
-    """Return a line for each operator: its axes, how it was verified, and the file of its description.
+    """Return a line for each operator, with its axes, its verification, and the file of its description.
 
     If `with_tensors` is True, the line also names the operator's inputs.
     """

@@ -260,7 +260,7 @@ class _Verification:
 
 
 def analyse_node(description: Description, node: VerifiedNode) -> OperatorAccess:
-    """Return the axes along which the operator of `node` can be split, and the regions that each part reads."""
+    """Return how the operator of `node` can be split."""
     inputs = [array.shape for array in node.inputs]
     return analyse(description, node.attributes, inputs, [array.shape for array in node.outputs])
 

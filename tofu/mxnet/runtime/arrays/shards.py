@@ -41,7 +41,7 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        State of the whole array when it was last copied to the shards: the number of writes, and its digest or None.
+        The whole array's number of writes, and its digest or None, at the last copy to the shards.
     """
 
     def __init__(

@@ -319,7 +319,7 @@ class Executor:
         return reshaped
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call `callback(name, handle)` with each array that an operator of the model computes, as on one device."""
+        """Call `callback(name, handle)` with each array that the model computes."""
         self._monitor = callback, monitor_all
         watch_whole(self.sharded, callback, monitor_all)
 

@@ -145,8 +145,8 @@ class ShardedExecutor:
     def prepare_backward(self, is_train: bool = True) -> None:
         """Run the forward pass again if the backward pass needs it.
 
-        This happens if its results are overwritten, or if it ran in another mode (training or inference). Raises
-        TofuError if the second run would compute other numbers.
+        Its results may be overwritten, or be for another mode (training or inference). Raises TofuError if the second
+        run would compute other numbers.
         """
         check_process(self._process_id)
         if self._last_graph is None:

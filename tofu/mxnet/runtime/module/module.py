@@ -58,7 +58,7 @@ class Module(RunningModule):
         Names of inputs that are not in the batch, such as the first states of a recurrent model. They are zeros until
         `set_states` is called.
     work_load_list
-        Has no effect, because the plan decides which worker computes what.
+        Has no effect.
     group2ctxs
         The contexts of gradients that `get_input_grads` returns, by `ctx_group`.
     compression_params
