@@ -51,7 +51,7 @@ def describe(
     - If a result lacks a name, the results of all workers are summed: "i k, k j -> i j" describes a matrix product.
 
     Instead of a rule, the description may be a formula in Tofu's description language (docs/tdl.md), written as a
-    function of the arrays. Keyword-only parameters are arguments of the function:
+    function of the arrays. Its keyword-only parameters are arguments of the described function:
 
         @tofu.jax.describe(lambda q, k, v: lambda b, h, i, d: part(q[b, h, i, :], k[b, h, :, :], v[b, h, :, :])[d])
 
