@@ -6,7 +6,7 @@ import sys
 
 
 def run() -> None:
-    """Run the command in `sys.argv`. If an import fails, print one line on stderr and exit with code 1."""
+    """Run the command in `sys.argv`. If an import fails, print the error and exit with code 1."""
     try:
         from tofu.command_line.main import main
     except ImportError as error:

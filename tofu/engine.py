@@ -43,7 +43,7 @@ class Measured:
     worker_bytes
         Bytes of the shards and buffers of each worker.
     predicted_bytes
-        Predicted peak of the bytes in use on each worker. None if `worker_bytes` is the peak.
+        Predicted peak of the bytes in use on each worker, or None if `worker_bytes` is exact.
     """
 
     worker_bytes: tuple[int, ...]
@@ -61,23 +61,23 @@ class Measured:
 
 
 class FrontEnd(LowerableOperators, Protocol):
-    """The interface through which the planner learns how a framework's operators can be split or replaced."""
+    """Interface to a framework's operators: how they can be split or replaced."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
         """Return True if an operator draws random numbers in training, or, without `for_training`, in inference."""
 
 
 class Backend(Protocol):
-    """The interface that builds execution graphs, which the framework runs on all workers.
+    """Interface to a framework's execution graphs, which run on all workers.
 
-    A backend also measures the memory of execution graphs, and checks them.
+    A backend builds these graphs, checks them, and measures their memory.
 
     Attributes
     ----------
     measured
-        The memory that `measure` counts: "memory" for all buffers, or "arguments" for the step's arguments only.
+        What `measure` counts: "memory" (all buffers) or "arguments" (of the step).
     unmeasured
-        A name, for messages, of the memory that `measure` does not count, such as "workspace".
+        Name of the uncounted memory in messages, such as "workspace".
     """
 
     measured: str
@@ -89,13 +89,13 @@ class Backend(Protocol):
     def measure(self, source: Source, choices: Choices) -> Measured:
         """Return the memory that each worker needs if the step is split by `choices`. Allocate nothing.
 
-        This method does not build the execution graph, which is large for many workers.
+        The execution graph is not built.
         """
 
     def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
-        """Return the predicted peak of each worker's memory in bytes. Return None if `measure` already counts the peak.
+        """Predict the peak bytes of each worker, or return None if `measure` counts them exactly.
 
-        `build` is a function that builds the execution graph.
+        `build` builds the execution graph.
         """
 
     def check(
@@ -107,8 +107,7 @@ class Backend(Protocol):
     ) -> None:
         """Raise InternalError if the execution graph `execution` is wrong.
 
-        Workers must read `communication_bytes` from each other. If the graph shows their memory, it must be
-        `worker_bytes`.
+        Workers must read `communication_bytes` from each other, and need `worker_bytes` of memory.
         """
 
     def measure_whole(self, source: Source) -> int:
@@ -120,7 +119,7 @@ class Backend(Protocol):
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
         """Return the bytes that each operator's kernel reads and writes on a worker, by the operator's number.
 
-        Return None if each operator has its own kernel. A kernel for several operators counts for only one of them.
+        Return None if each operator has its own kernel.
         """
 
 

@@ -61,7 +61,7 @@ ENGINES = (MXNET, JAX)
 def find_engine(model: Any) -> Registration | None:
     """Return the engine of the framework that defines `model`.
 
-    For a plain function, return the engine that accepts functions (JAX). Return None if no engine fits.
+    Plain functions belong to JAX. Return None if no engine fits.
     """
     if _is_made_by_mxnet(model):
         return MXNET

@@ -67,14 +67,12 @@ def simulate(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     Parameters
     ----------
     model
-        A partitioned model, which is simulated on its workers, or an unpartitioned model, which is simulated on one
-        device.
+        The model. A partitioned model is simulated on its workers, others on one device.
     *arguments
-        The machine: a name such as "8xH100", or the path of a file that `python -m tofu calibrate` wrote. For a JAX
-        step that is not partitioned, pass its example arguments first, as a tuple of arrays or of their shapes.
+        The machine: a name such as "8xH100", or the path of a file from `python -m tofu calibrate`. For a plain JAX
+        step, pass a tuple of example arguments or their shapes first.
     **options
-        For an MXNet symbol, the shapes of its inputs, and `states`, the number of tensors that the optimizer keeps for
-        each weight.
+        For an MXNet symbol, the shapes of its inputs. The optimizer keeps `states` tensors for each weight.
 
     Returns
     -------
@@ -100,8 +98,8 @@ def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     *arguments
         The machine, as in `tofu.simulate`. For a JAX step, pass the example arguments first, then the machine.
     **options
-        `workers`, the numbers of devices to try. The default is 2, 4, 8, ... up to the devices of the machine.
-        For an MXNet symbol, also the options of `tofu.simulate`.
+        `workers` lists the numbers of devices to try, by default 2, 4, 8, ... up to all devices. MXNet symbols also
+        take the options of `tofu.simulate`.
 
     Returns
     -------

@@ -41,7 +41,7 @@ WRITTEN_WHEN_BOUND = frozenset(("program", "program-checked", "execution", "chec
 
 @dataclass
 class Observer:
-    """A recorder of the planner's passes. It measures the time of each pass, and prints results on request.
+    """Records the time of the planner's passes, and prints results on request.
 
     Attributes
     ----------
@@ -83,12 +83,11 @@ class Task:
     Attributes
     ----------
     source
-        The step as a front end has read it.
+        The step, as the front end returned it.
     whole_accesses
-        The axes along which each operator in the graph of `source` can be split.
+        The possible splits of each operator of `source`.
     problem
-        The search problem. In its graph, some operators are *lowered*: replaced by several smaller operators, which can
-        be split in more ways.
+        The search problem. In its graph, some operators are *lowered*: replaced by several smaller operators.
     settings, engine
         The user's settings, and the engine of the framework.
     states
@@ -125,8 +124,7 @@ class Task:
     def restore_whole_operators(self, choices: Choices) -> Choices:
         """Return the same choices with fewer operators *lowered* (replaced by several smaller operators).
 
-        Lowered operators are slower. So operators stay lowered only if their own kernels cannot be split as in
-        `choices`.
+        An operator stays lowered only if its own kernel cannot be split as in `choices`.
         """
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
         return restore_whole_operators(self.source.graph, self.whole_accesses, choices, front_end, undescribed)
@@ -145,7 +143,7 @@ class Partition:
     task
         The training step that was planned.
     selection
-        The selected split, before `Task.restore_whole_operators` changed it.
+        The split as selected, with all lowered operators.
     """
 
     choices: Choices
@@ -160,7 +158,7 @@ class Partition:
 
     @property
     def source(self) -> Source:
-        """The training step as a front end has read it."""
+        """The training step, as the front end returned it."""
         return self.task.source
 
     @property
@@ -175,12 +173,12 @@ class Partition:
 
     @property
     def searched(self) -> Choices:
-        """The choices in `selection`, before `Task.restore_whole_operators` changed them."""
+        """The choices in `selection`, with all lowered operators."""
         return self.selection.choices
 
     @property
     def program(self) -> PlannedProgram:
-        """The program that all workers run. Each access builds it again, because it may be too large to keep."""
+        """The program that all workers run. Each access builds it again."""
         return self.task.write_program(self.choices)
 
     def measure_whole(self) -> int:

@@ -51,7 +51,7 @@ AxisChoice = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Undescribed:
-    """The cost of an operator without a valid description, which every worker computes whole.
+    """The cost of an operator without a valid description. Every worker computes it whole.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Undescribed:
     fetched_bytes
         Bytes that workers read from each other for this operator in one training step.
     work_share
-        The operator's share of all bytes that operators read and write on one device: a number from 0 to 1.
+        The operator's share of the work on one device, in bytes: a number from 0 to 1.
     """
 
     reason: str
@@ -87,44 +87,39 @@ class Plan:
     workers, factors
         The number of workers, and its prime factors, one for each round (section 5.2).
     tensors
-        Name of a tensor -> the dimension that each round splits, or None if the round replicates the tensor.
+        Name of a tensor -> the dimension that each round splits, or None if the round replicates it.
     operators
-        Name of an operator -> the axis that each round splits, or None if the round replicates the operator. The
-        operator's description names the axes.
+        Name of an operator -> the axis that each round splits, or None if the round replicates it. The operator's
+        description names the axes.
     communication_bytes
         Bytes that workers read from each other's memory in one training step.
     step_bytes
         The bytes that each round adds to `communication_bytes`. Negative if a round saves bytes.
     level_bytes
         The bytes that cross each level of the interconnect, from the top, one level per round. A transfer between two
-        workers belongs to the first round that separates them. In JAX, bytes for several workers of one part are
-        counted once. Empty for plans saved without this attribute.
+        workers belongs to the first round that separates them. Empty for old plans.
     bandwidths, latencies
-        Bytes per second of each level, and microseconds before a read across it begins. Empty if the search did not use
-        them.
+        Bytes per second of each level, and microseconds before a read begins. Empty if the search did not use them.
     level_waits
-        Number of reads across each level in a training step. Simultaneous reads of several workers count as one. Empty
-        without latencies.
+        Number of reads across each level in a training step. Simultaneous reads count as one.
     kept
-        Tensors that a worker reads from others only once, and keeps until their last use. All other tensors are read
-        again for each operator.
+        Tensors that a worker reads only once, and keeps until their last use.
     reread
-        Tensors that are read again for each time step of a recurrence, which could share one read. Without a memory
-        limit, `kept` and `reread` are empty.
+        Tensors that are read again for each time step of a recurrence. Without a memory limit, `kept` and `reread` are
+        empty.
     worker_bytes, measured
-        Bytes that each worker needs. If `measured` is "memory", these are all buffers, except temporary memory inside
-        kernels. If `measured` is "arguments", these are the arguments of the step alone.
+        Bytes that each worker needs. `measured` is "memory" for all buffers, or "arguments" for the step's arguments
+        alone.
     algorithm, optimality
         The algorithm that found the plan, and a sentence about how close to optimal the plan is.
     search_seconds, search_bytes
-        Duration of the search, and peak memory of the exact search's tables. 0 for a loaded plan.
+        Duration of the search, and peak memory of the exact search. 0 for a loaded plan.
     fingerprint
         A hash of the graph that the plan was made for.
     inputs
         Name of an input -> its shape. Empty for plans saved without shapes.
     digest
-        A hash of all other saved attributes, which shows later edits. After an edit, `optimality` no longer holds.
-        Empty for plans that Tofu did not find.
+        A hash of all other saved attributes, which shows later edits. Empty for plans that Tofu did not find.
     undescribed
         Name of an operator without a description -> the cost of replicating it (`undescribed="replicate"`).
     lines

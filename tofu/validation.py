@@ -47,7 +47,7 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 
 def parse_json(text: str) -> Any:
-    """Parse a JSON text. Raise ValueError, with line and column if known, for invalid JSON and for repeated keys."""
+    """Parse a JSON text. Raise ValueError for invalid JSON and for repeated keys."""
     try:
         text.encode()
         value = json.loads(text, object_pairs_hook=_make_unique, parse_constant=_refuse_constant)
@@ -145,7 +145,7 @@ def read_object(value: Any, what: str, known: Collection[str]) -> Mapping[str, A
 
 
 def show(value: Any) -> str:
-    """Return `value` as text for a message. If the text is too long, cut it and add the value's type."""
+    """Return `value` as text for a message. Long texts are cut."""
     if is_integer(value) and value.bit_length() > 4 * LONGEST_VALUE:
         return f"a number of {value.bit_length()} bits"
     try:

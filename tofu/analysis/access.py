@@ -36,11 +36,10 @@ class Combine(IntEnum):
 class Row(NamedTuple):
     """The range of elements that a part of an operator accesses along one dimension of a tensor.
 
-    The index of the dimension is a sum, such as `2 * i + k`. `terms` lists its axes with their coefficients, as pairs
-    (a, c). The rest of the sum is at least `lower` and below `upper`. A part with the range [begin_a, end_a) of each
-    axis a accesses
-        [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
-    If no axis in `terms` is split, the part accesses the whole dimension.
+    The index of the dimension is a sum, such as `2 * i + k`. `terms` lists its axes with their coefficients, as
+    pairs. The rest of the sum is at least `lower` and below `upper`. For example, `Row(((0, 2),), 0, 3)` is `2 * i + k`
+    with k in [0, 3). A part with i in [4, 6) accesses [8, 13). If no axis in `terms` is split, the part accesses the
+    whole dimension.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -49,10 +48,10 @@ class Row(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A dimension that one tensor of an operator lacks. This tensor is one slice of the others.
+    """A dimension that a tensor lacks, because it is one slice of the other tensors.
 
-    For example, each input of a stack is one slice of the output along dimension `dimension`. A part of the operator
-    accesses a range of slices. `row` is this range, shifted so that this tensor's slice has position 0.
+    For example, each input of a stack is one slice of the output along dimension `dimension`. `row` is the range of
+    slices that a part accesses, counted from this tensor's slice.
     """
 
     dimension: int
@@ -61,13 +60,12 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True)
 class InputAccess:
-    """The region of an input that a part of an operator reads, as one `Row` for each dimension.
+    """The region of an input that a part reads: a `Row` for each dimension.
 
     Attributes
     ----------
     addend_axes
-        Axes along which only the first part reads the input. Otherwise a bias would be added twice. Other parts read
-        zeros.
+        Axes along which only the first part reads the input, such as a bias. Other parts read zeros.
     fill
         The number that is read outside the tensor.
     is_read
@@ -85,7 +83,7 @@ class InputAccess:
 
 @dataclass(frozen=True)
 class OutputAccess:
-    """The region of an output that a part of an operator computes, as one `Row` for each dimension.
+    """The region of an output that a part computes: a `Row` for each dimension.
 
     Attributes
     ----------
@@ -116,7 +114,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class OperatorAccess:
-    """The axes along which an operator can be split at given shapes, and the regions that each part accesses.
+    """How an operator can be split at given shapes: the axes, and the regions that the parts access.
 
     Attributes
     ----------
@@ -129,14 +127,12 @@ class OperatorAccess:
     rejected
         All index variables along which the operator cannot be split, each with the reason.
     is_random
-        True if the operator draws random numbers, so that two workers would compute different results.
+        True if the operator draws random numbers.
     fetched_axes
-        Axes along which the operator only moves elements. If the operator is split along such an axis, no kernel runs:
-        workers read the elements directly from each other. The output is the sum of the shifted inputs, each surrounded
-        by `fill`.
+        Axes along which the operator only moves elements. If it is split along such an axis, no kernel runs, and
+        workers read the elements from each other.
     is_always_fetched
-        True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. Its rows
-        hold even if no axis is split.
+        True for operators such as a slice, which need no kernel.
     outer_axes
         *Nested* axis -> the outer axes, which must first be split into parts of length 1. For example, a reshape from
         (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). Here a is the outer axis of b.
@@ -145,7 +141,7 @@ class OperatorAccess:
     undescribed
         The reason why no description applies to the operator, or "".
     moves
-        The shifted inputs whose sum is each output. () if the operator does more than shift inputs.
+        The shifted inputs that add up to each output. () for other operators.
     """
 
     axes: tuple[str, ...]
@@ -185,7 +181,7 @@ class OperatorAccess:
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
     ) -> dict[str, Anything]:
-        """Return the attributes that differ on one worker, such as `num_filter` for a part of a convolution.
+        """Return the attributes that have other values on one worker, such as `num_filter`.
 
         `local_ranges` has the range (begin, end) of each split axis that the worker computes.
         """

@@ -33,7 +33,7 @@ Variables = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Operations:
-    """A number of arithmetic operations: `per_point` operations for each point, a combination of values of `variables`.
+    """Arithmetic operations: `per_point` operations for each combination of values of `variables`.
 
     For a sum of products, `depth` lists the variables of the sum. `reuse` lists, for each factor, the variables on
     which it does not depend. A kernel reads the factor only once for all their values.
@@ -53,7 +53,7 @@ class Operations:
         return _volume(self.depth, extents)
 
     def is_contraction(self, extents: Mapping[str, int]) -> bool:
-        """Return True for a sum of products in which each factor is used several times, such as a matrix product."""
+        """Return True for sums of products such as a matrix product, which use each factor several times."""
         return bool(self.reuse) and all(_volume(variables, extents) > 1 for variables in self.reuse)
 
     def __str__(self) -> str:

@@ -46,7 +46,7 @@ class SignatureNumbers:
 
 
 class Evaluator:
-    """A function that computes the values in a `Pattern` (the symbolic analysis of an operator) for given shapes.
+    """A function that evaluates a `Pattern`, the symbolic analysis of an operator, at given shapes.
 
     `dimensions` are the symbolic dimensions, in the order of `SignatureNumbers.dimensions`.
     """

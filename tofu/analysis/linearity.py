@@ -101,8 +101,7 @@ def is_zero(value: Value) -> bool:
 class MovedElement(NamedTuple):
     """An input element that an operator copies to an output.
 
-    If `chosen` is (variable, number), the copy goes only to output elements at this position of the variable. The
-    others are zero.
+    If `chosen` is (variable, number), only output elements at this position receive the copy. The others are zero.
     """
 
     element: Element
@@ -110,7 +109,7 @@ class MovedElement(NamedTuple):
 
 
 def find_moved_elements(value: Value) -> tuple[MovedElement, ...] | None:
-    """Return the input elements of which `value` is the sum. Return None for other formulas."""
+    """Return the input elements that `value` adds up, or None for any other formula."""
     if isinstance(value, Element):
         return (MovedElement(value),)
     if is_zero(value):

@@ -21,7 +21,7 @@ Indices = tuple[IndexNumbers, ...] | None
 
 
 class AbsentElement(NamedTuple):
-    """A dimension that a tensor lacks, because the tensor is one slice of the other tensors.
+    """A dimension that a tensor lacks, because it is one slice of the other tensors.
 
     `axis` is the dimension's index variable, and `position` is the slice's index.
     """
@@ -36,9 +36,9 @@ def find_absent(
 ) -> tuple[AbsentElement | None, ...] | None:
     """Find the dimension that each tensor lacks, such as an input of a stack. Inputs come first, then outputs.
 
-    The result has None for tensors without such a dimension. Return None if the operator does more than shift inputs.
+    A tensor that lacks no dimension gets None. The whole result is None if the operator does more than shift inputs.
 
-    Along variables of length 1 in `extents`, no input may be shifted.
+    Inputs may not be shifted along variables of length 1 in `extents`.
     """
     if pattern.moved_elements is None:
         return None
@@ -68,7 +68,7 @@ def find_absent(
 
 
 def find_moves(pattern: Pattern, indices_by_tensor: Sequence[list[Indices]]) -> tuple[tuple[Move, ...], ...]:
-    """Return the shifted inputs whose sum is each output. Return () if the operator does more than shift inputs."""
+    """List the shifted inputs that add up to each output. Return () if an output is no such sum."""
     description, attributes = pattern.trace.description, pattern.trace.attributes
     moves = []
     for target, elements in enumerate(pattern.moved_elements or (), len(pattern.inputs)):

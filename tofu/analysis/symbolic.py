@@ -50,7 +50,7 @@ from tofu.tdl.walk import accesses, walk
 class Dimension:
     """All indices by which a description accesses one dimension of a tensor.
 
-    `is_whole` is True if one of the indices is `:` or `Any`, which stand for the whole dimension.
+    `is_whole` is True if one of the indices is `:` or `Any`.
     """
 
     indices: tuple[AffineIndex, ...]
@@ -104,9 +104,9 @@ class Pattern:
     plain_axes
         Axes that can be split without any change of other lengths, strides and offsets.
     moved_elements
-        The input elements whose sum is an element of each output. None if the operator does more than move elements.
+        The input elements that each output element adds up. None if the operator does more than move elements.
     choosing_variables
-        Variables whose positions only choose one of `moved_elements`.
+        Variables that only choose one of `moved_elements`.
     """
 
     trace: Trace

@@ -15,14 +15,13 @@ NEUTRAL = {"Sum": 0, "Prod": 1}
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
     """Return the axes that can be split into overlapping parts, as positions in `access.axes`.
 
-    If the operator sums over the axis, one worker replaces the shared elements by zeros. A convolution cannot do this,
-    because its positions read overlapping windows of the input.
+    A sum must count shared elements once, so one worker replaces them by zeros. Convolutions cannot do this.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces shared elements, such as 0 for a sum. Return None if both workers may use them."""
+    """Return the number that replaces shared elements, such as 0 for a sum, or None."""
     neutral_numbers = {
         NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE
     }

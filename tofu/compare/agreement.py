@@ -18,8 +18,7 @@ WIDER = "in float64, to tell errors from rounding; with the model's own types, f
 class Traffic:
     """Bytes that workers read from each other in one run, counted in three ways.
 
-    `planned` comes from the plan, or is None for a plan of another run. `emitted` comes from the execution graph.
-    `read` is counted by the kernels while they run.
+    `planned` comes from the plan, `emitted` from the execution graph, and `read` from the running kernels.
     """
 
     planned: int | None
@@ -45,7 +44,7 @@ class Agreement:
     traffic
         "training" or "inference" -> the bytes that workers read from each other.
     excused
-        Name of a tensor that was not compared -> the reason, such as random numbers or an error in the framework.
+        Name of a tensor that was not compared -> the reason, such as random numbers.
     notes
         Changes that were made to the model for the comparison: shapes, types, dropout.
     seconds

@@ -48,9 +48,9 @@ class Difference:
 
 
 def relative_error(found: Array, expected: Array, least: float = TINIEST) -> float:
-    """Return the largest difference, divided by the largest magnitude of `expected`, but at least by `least`.
+    """Return the largest difference, relative to the largest magnitude in `expected`.
 
-    Return infinity if the shapes differ, or if `found` has a number that is not finite.
+    A magnitude below `least` counts as `least`. Return infinity if the shapes differ or `found` is not finite.
     """
     if found.shape != expected.shape:
         return inf
@@ -63,8 +63,8 @@ def relative_error(found: Array, expected: Array, least: float = TINIEST) -> flo
 def compare_numbers(found: RunNumbers, expected: RunNumbers, cancelled: float = CANCELLED) -> tuple[Difference, ...]:
     """Return the difference of every tensor in `expected`.
 
-    Some gradients are only rounding errors, such as the gradient of a bias before a batch normalisation. If a gradient
-    is below `cancelled` times the model's largest gradient, its error is relative to the largest gradient.
+    Some gradients are only rounding errors. If a gradient is below `cancelled` times the model's largest gradient, its
+    error is relative to the largest gradient.
     """
     magnitudes = {name: float(np.abs(gradient).max()) for name, gradient in expected.gradients.items()}
     largest = max(magnitudes.values(), default=0.0)

@@ -14,7 +14,7 @@ from tofu.graph.semantic import Graph, Operator
 
 
 def find_layers(graph: Graph) -> list[int]:
-    """Return the number of the first operator in each operator's layer."""
+    """Return, for each operator, the number of the first operator in its layer."""
     layers: list[int] = []
     layer_by_line: dict[tuple[str, str], int] = {}
     for position, operator in enumerate(graph.operators):
@@ -28,7 +28,7 @@ def find_layers(graph: Graph) -> list[int]:
 
 
 def name_layers(graph: Graph) -> dict[int, str]:
-    """Return the name of each layer. Keys are the numbers of the layers' first operators."""
+    """Return the name of each layer, by the number of its first operator."""
     first_operators = {position: graph.operators[position] for position in dict.fromkeys(find_layers(graph))}
     short_names = {
         position: _join_words(operator.scope, PurePath(operator.line).name) if operator.find_line else operator.name

@@ -49,7 +49,7 @@ class Tensor:
     times
         The number of transfers of the tensor in a training step: 1, or the iterations of its loop.
     addends
-        The number of loop iterations that are added before a transfer; 1 without such a sum.
+        The number of loop iterations that are added before a transfer, or 1.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Operator:
     Attributes
     ----------
     forward
-        The number of a backward operator's forward operator. None if unknown, or for other operators.
+        For a backward operator, the number of its forward operator, or None.
     stateful
         True if the operator reads a hidden state that the forward operator saved. Both operators must be split alike.
     mutates
@@ -102,16 +102,15 @@ class Operator:
         If several smaller operators (*parts*) replace one operator (`tofu.lowering`), the number of the first part. All
         parts are split alike.
     is_inner
-        True for all parts except the last, which has the name of the replaced operator. Plans do not list inner parts.
+        True for all parts except the last. Plans do not list inner parts.
     is_added
         True if the front end added the operator to the user's model. Plans list such operators.
     origin
-        Data for the backend of the same framework, which runs the operator on each worker.
+        Data for the framework's backend.
     dimension_names
-        The names of each tensor's dimensions in the replaced operator, or "". A part's axes get these names.
+        Names for each tensor's dimensions, or "". A part's axes get these names.
     find_line
-        Function that returns the line of the user's program as `file:line`, or "". It is called when the line is
-        printed.
+        Function that returns the line of the user's program as `file:line`, or "".
     scope
         Path of the operator in the user's model, such as `encoder/block_0`.
     is_gradient
@@ -154,7 +153,7 @@ class Operator:
 
 
 class SourceLines(Mapping[str, str]):
-    """The line of the user's program for each operator, by name. A line is looked up when it is first needed."""
+    """The line of the user's program for each operator, by name."""
 
     def __init__(self, operators: tuple[Operator, ...] = ()) -> None:
         self._find_line_by_name = {
@@ -209,7 +208,7 @@ class Graph:
     updated
         The numbers of the arguments that an optimizer updates after the step. Each is split like its gradient.
     next_values
-        Number of a variable -> number of the tensor with its new value, if the step computes one. Both are split alike.
+        Number of a variable -> number of its new value. Both are split alike.
     carries
         The values that loops pass from one iteration to the next. The graph contains the body of a loop once.
     """
@@ -257,9 +256,9 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """The operators whose names plans use, one for each operator.
+        """The operators that plans list.
 
-        If several operators replace an operator of the model, the last of them has its name.
+        If several operators replace an operator of the model, only the last is listed.
         """
         last_part_by_leader = {
             operator.leader: position
@@ -278,7 +277,7 @@ class Graph:
 
     @cached_property
     def tensor_labels(self) -> tuple[int, ...]:
-        """A number for each tensor. Tensors that differ only in their names have equal numbers."""
+        """A number for each tensor, equal for tensors that differ only in their names."""
         return tuple(
             make_label(tensor.kind, tensor.shape, tensor.dtype, *([tensor.times] if tensor.times > 1 else []))
             for tensor in self.tensors
@@ -286,7 +285,7 @@ class Graph:
 
     @cached_property
     def operator_labels(self) -> tuple[int, ...]:
-        """A number for each operator. Operators that differ only in their names have equal numbers."""
+        """A number for each operator, equal for operators that differ only in their names."""
         return tuple(
             make_label(o.op, sorted(o.attributes.items()), [self.tensors[t].shape for t in (*o.inputs, *o.outputs)])
             for o in self.operators
@@ -294,7 +293,7 @@ class Graph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of everything that a plan depends on: names, operators, attributes, shapes, types, edges."""
+        """A hash of names, operators, attributes, shapes, types and edges."""
         digest = hashlib.sha256()
         for tensor in self.tensors:
             digest.update(f"T{tensor}|{tensor.kind.value}\n".encode())

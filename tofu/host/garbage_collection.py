@@ -12,7 +12,7 @@ NEW_OBJECTS = 50_000
 
 @contextmanager
 def collect_rarely() -> Iterator[None]:
-    """Collect garbage only after `NEW_OBJECTS` new objects. If the user collects even less often, change nothing."""
+    """Collect garbage at most once per `NEW_OBJECTS` new objects."""
     thresholds = gc.get_threshold()
     if not 0 < thresholds[0] < NEW_OBJECTS:
         yield

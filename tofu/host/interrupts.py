@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived. This exception ends the program like Ctrl-C, so that files and processes are cleaned up."""
+    """SIGTERM arrived. The program ends as after Ctrl-C."""
 
 
 @contextmanager
@@ -38,8 +38,7 @@ def _raise_terminated(_number: int, _frame: Any) -> None:
 def uninterrupted() -> Iterator[None]:
     """Delay a Ctrl-C or SIGTERM that arrives in the `with` block until the block is complete.
 
-    Keep the block short. Outside the main thread, this function does nothing, because Python interrupts only the main
-    thread.
+    Keep the block short. Outside the main thread, this function does nothing.
     """
     is_main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()

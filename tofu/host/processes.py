@@ -23,7 +23,7 @@ def map_in_processes(
 ) -> Iterator[T]:
     """Run `map(function, *arguments)` in `jobs` new processes, and yield the results in order.
 
-    Each process first calls `start`. If the caller stops iterating, the processes are ended at once.
+    Each process first calls `start`. The processes end when the caller stops iterating.
     """
     earlier_processes = {*active_children()}
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), start, start_arguments)

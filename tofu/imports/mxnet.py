@@ -36,7 +36,7 @@ REMOVED_NUMPY_NAMES = {"bool": bool, "int": int, "float": float, "complex": comp
 
 
 def restore_numpy_names() -> None:
-    """Define the names in `numpy` that MXNet uses, if this NumPy has removed them."""
+    """Define names that MXNet uses and that NumPy has removed."""
     for name, builtin in REMOVED_NUMPY_NAMES.items():
         if name not in vars(np) and not _numpy_has_deprecated_name(name):
             setattr(np, name, builtin)
@@ -49,7 +49,7 @@ def _numpy_has_deprecated_name(name: str) -> bool:
 
 
 def check_flavours() -> None:
-    """Raise ImportError if MXNet for CPUs and MXNet for CUDA are both installed, because they share files."""
+    """Raise ImportError if MXNet for CPUs and MXNet for CUDA are both installed."""
     if _is_installed("mxnet") and _is_installed("mxnet-cu112"):
         raise ImportError(
             "mxnet and mxnet-cu112 are both installed, and have overwritten each other's files: pip uninstall mxnet mxnet-cu112, then "
@@ -66,7 +66,7 @@ def _is_installed(package: str) -> bool:
 
 
 def load_cuda_libraries() -> None:
-    """Load the CUDA libraries of the nvidia-*-cu11 packages, which the dynamic loader does not find."""
+    """Load the CUDA libraries of the nvidia-*-cu11 packages."""
     if not _is_installed("mxnet-cu112"):
         return
     packages = importlib.util.find_spec("nvidia")
@@ -121,7 +121,10 @@ def prepare() -> None:
 
 
 def load() -> None:
-    """Import MXNet, and Tofu's native code for it. If either fails, raise an ImportError with a message of one line."""
+    """Import MXNet and Tofu's native code for it.
+
+    Raise a short ImportError if an import fails.
+    """
     prepare()
     import_mxnet()
     import_native_layer()
@@ -133,7 +136,7 @@ class MXNetHook(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the module spec with which Python imports MXNet. Return None for all other modules."""
+        """Return the module spec of MXNet, or None for all other modules."""
         if fullname != "mxnet":
             return None
         spec = PathFinder.find_spec(fullname, path, target)

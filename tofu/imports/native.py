@@ -15,7 +15,7 @@ DISTRIBUTION = "tofu-partitioner"
 def import_native(name: str) -> ModuleType:
     """Import `tofu._core` or `tofu._mxnet`.
 
-    Raise an ImportError with a message of one line if the module is missing, or older than its stub file (.pyi).
+    Raise an ImportError if the module is missing, or older than its stub file (.pyi).
     """
     try:
         module = import_module(f"tofu.{name}")

@@ -22,8 +22,7 @@ WeakTypes: TypeAlias = "tuple[bool, ...]"
 def check_leaves(leaves: Sequence[Any], planned_types: Sequence[ValueType], names: Sequence[str]) -> None:
     """Raise ShapeError if an array does not have the planned shape and type.
 
-    Raise UnsupportedError if JAX deleted an array because it was donated to an earlier call. This function runs in
-    every step, so it must be fast.
+    Raise UnsupportedError if an array was donated to an earlier call, and so deleted.
     """
     for leaf, planned, name in zip(leaves, planned_types, names, strict=True):
         if not (isinstance(leaf, jax.Array) and leaf.shape == planned.shape and leaf.dtype == planned.dtype):
@@ -67,7 +66,7 @@ def list_weak(leaves: Sequence[Any]) -> WeakTypes:
 
 
 def describe_type_difference(planned: Step, step: Step) -> str:
-    """Describe the first value whose type differs between two traces of a step. Return "" if all types are equal."""
+    """Describe the first difference of types between two traces of a step, or return ""."""
     planned_equations, equations = _list_types(planned), _list_types(step)
     for (_, planned_types), (line, types) in zip(planned_equations, equations, strict=False):
         if planned_types != types:

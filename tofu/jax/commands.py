@@ -55,7 +55,7 @@ class StepRequest:
         return plan_step(self.source, self.settings, observe, self.engine)
 
     def over(self, workers: int) -> StepRequest:
-        """Return a copy for another number of workers, without the settings that depend on this number."""
+        """Return a copy for another number of workers."""
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
@@ -67,7 +67,7 @@ class StepRequest:
         return verify_step(self.file.step, self.file.arguments, self.settings, self.engine, dtype, seed)
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Compile the step with Tofu's plans, data parallelism and FSDP. Return a function that prints the results.
+        """Return a function that compares Tofu's plans with data parallelism and FSDP, and prints the results.
 
         Data parallelism and FSDP split the arguments along the batch dimension, whose size is `batch`.
         """

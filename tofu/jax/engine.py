@@ -51,10 +51,9 @@ class JaxFrontEnd:
 
 @dataclass(frozen=True)
 class JaxBackend:
-    """The part of the engine that builds one program, which all workers run under `jax.shard_map`.
+    """The part of the engine that builds a program for `jax.shard_map`.
 
-    A memory limit applies to a worker's arguments and constants. With `predicts_peak`, it applies to the predicted
-    peak.
+    A memory limit applies to arguments and constants or, with `predicts_peak`, to the predicted peak.
     """
 
     predicts_peak: bool = True
@@ -100,7 +99,7 @@ class JaxBackend:
         return predict_one_device(source.native).needed_bytes
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int]:
-        """Return the bytes that kernels read and write, by operator. A kernel may compute several operators."""
+        """Return the bytes that kernels read and write, by operator."""
         return find_kernel_bytes(program)
 
 

@@ -30,7 +30,7 @@ DEVICE_BYTES_PER_SECOND = 200e9
 
 
 def list_devices(workers: int) -> list[Any]:
-    """Return `workers` devices, the same number from each process. Raise DeviceError if there are too few."""
+    """Return `workers` devices, equally many from each process. Raise DeviceError if there are too few."""
     reserve_threads()
     all_devices = sorted(jax.devices(), key=find_process)  # stable: keeps JAX's order within a process
     hosts = [list(devices) for _, devices in groupby(all_devices, find_process)]
@@ -50,7 +50,7 @@ def list_devices(workers: int) -> list[Any]:
 
 
 def check_devices(devices: Sequence[Any]) -> None:
-    """Raise DeviceError if a device is listed twice, or if this process has no device."""
+    """Raise DeviceError if a device is repeated, or if none belongs to this process."""
     repeated = [device for device, count in Counter(devices).items() if count > 1]
     if repeated:
         raise DeviceError(
@@ -66,7 +66,7 @@ def check_devices(devices: Sequence[Any]) -> None:
 def find_topology(devices: Sequence[Any]) -> Topology | None:
     """Describe the interconnect of the devices by two levels: between hosts, and within a host.
 
-    Return None if there are no two levels, or if the hosts' devices are mixed or differ in number.
+    Return None if the devices do not form two such levels.
     """
     processes = list(map(find_process, devices))
     hosts = list(dict.fromkeys(processes))
@@ -95,8 +95,7 @@ def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
 class ProcessAgreement:
     """A check that all processes have the same plan and pass the same arguments.
 
-    An array is checked only the first time that it is passed to a call or to `place`. An array that is spread over
-    several processes is not checked. All processes must make the same calls in the same order.
+    An array is checked when it is first passed. All processes must make the same calls in the same order.
     """
 
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:
@@ -106,7 +105,7 @@ class ProcessAgreement:
         self._has_checked_plan = False
 
     def check(self, arguments: Mapping[int, Sequence[Any]]) -> None:
-        """Compare the plan and the arguments of all processes. Skip those that were compared before.
+        """Compare the plan and the new arguments of all processes.
 
         `arguments` maps the position of an argument to its leaves. Raise PlanError if plans differ, or UnsupportedError
         if arguments differ.

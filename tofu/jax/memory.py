@@ -37,7 +37,7 @@ class StepDeviceMemory:
     Attributes
     ----------
     name
-        Title of the column: "one device", "each of 8 workers", "the worker" if there is only one, or "XLA's count".
+        Title of the table's column, such as "each of 8 workers".
     arguments_bytes
         All arguments, including the state.
     unread_bytes
@@ -106,13 +106,13 @@ class StepMemory(MemoryComparison):
 
     @property
     def columns(self) -> list[tuple[str, StepDeviceMemory]]:
-        """The title and the numbers of each column: one device, each worker and, for a compiled step, XLA's count."""
+        """The title and the numbers of each column, such as one device and each worker."""
         devices = (self.one_device, self.worker if self.workers > 1 else None, self.compiled)
         return [(device.name, device) for device in devices if device is not None]
 
     @property
     def largest(self) -> StepDeviceMemory:
-        """Any worker, because all workers need the same memory."""
+        """The memory of any worker. All need the same."""
         return self.worker
 
 

@@ -50,7 +50,7 @@ class DeferredStep:
         self._partition_arguments = {"workers": workers, "donate_argnums": donate_argnums, **options}
 
     def planned(self, *args: Any, **named: Any) -> PartitionedStep:
-        """Return the planned step. The first call plans it, for these arguments or their shapes."""
+        """Return the planned step. Pass arguments or their shapes if the step has not run yet."""
         args = order_arguments(self.step, args, named)
         if self._planned_step is None:
             if not args:
@@ -130,12 +130,12 @@ def partition(
     Parameters
     ----------
     step
-        The training step, a function of trees of arrays. If its first result has the tree, shapes and types of its
-        first argument, both count as the model's state, and are stored alike. If `step` is left out, `partition`
-        returns a decorator: `@tofu.jax.partition(workers=8)`.
+        The training step, a function of trees of arrays. If its first argument and first result have the same tree,
+        shapes and types, they are the model's state and are stored alike. If `step` is left out, `partition` returns a
+        decorator: `@tofu.jax.partition(workers=8)`.
     workers
         The number of devices, a list of devices, or a `jax.sharding.Mesh`. The plan may arrange the devices of a mesh
-        in another way. If several processes run the step, each process contributes the same number of devices.
+        in another way. Each process must contribute the same number of devices.
     example_args
         A tuple of the step's arguments, or of their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`).
         Planning creates no arrays. If `example_args` is left out, the step is planned at its first call.
@@ -145,8 +145,8 @@ def partition(
         If the devices cannot divide an array equally, it may be stored in overlapping shards, as an `UnevenArray`. This
         option selects such arrays.
 
-        - "needed" (default): arrays of 64 KiB and more that have no equal shards, such as weights of 1,024 x 4,096 on 3
-          devices. Without overlapping shards, every device would store the complete array.
+        - "needed" (default): arrays of 64 KiB and more without equal shards, such as weights of 1,024 x 4,096 on 3
+          devices.
         - "free": any array, such as a table of 50,257 rows.
         - "none": no array.
     more
@@ -160,8 +160,7 @@ def partition(
     Returns
     -------
     PartitionedStep or DeferredStep
-        The step on several devices. It is called like `step`, and takes and returns complete or placed arrays. A
-        DeferredStep is planned at its first call.
+        The step on several devices, which is called like `step`. A DeferredStep is planned at its first call.
 
     Raises
     ------

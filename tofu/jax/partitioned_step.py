@@ -103,7 +103,7 @@ class PartitionedStep:
 
     @cached_property
     def shardings(self) -> Any:
-        """Trees like the step's arguments, but with shardings instead of arrays.
+        """The sharding of each array in the step's arguments, as trees.
 
         Functions and strings stay where they are. Raises UnsupportedError if a class in a tree accepts only arrays.
         """
@@ -116,7 +116,7 @@ class PartitionedStep:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes that one step transfers between hosts, or 0 if one process has all devices.
+        """Bytes that one step transfers between hosts.
 
         If the mesh mixes devices of several processes, this is an upper bound.
         """
@@ -136,7 +136,7 @@ class PartitionedStep:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run one step.
 
-        Each call moves arguments that are not placed as planned. To avoid this, call `place` once.
+        To avoid transfers at each call, call `place` before the first step.
         """
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         refuse_shapes(leaves, self._arguments.names)
@@ -195,8 +195,8 @@ class PartitionedStep:
         """Lower the step for XLA, as `jax.jit(step).lower` does.
 
         The result has JAX's methods: `as_text()` shows the program, and `compile()` returns a function that is called
-        like the step. Pass arrays or their shapes; all other arguments must have the planned values. Instead of an
-        `UnevenArray`, the compiled function takes the array in its attribute `joined`.
+        like the step. Pass arrays or their shapes; all other arguments must have the planned values. For an
+        `UnevenArray`, pass its attribute `joined` to the compiled function.
         """
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         self._arguments.find_result_types(leaves)
@@ -220,8 +220,8 @@ class PartitionedStep:
         Parameters
         ----------
         value
-            The argument, as a tree of complete arrays. With several processes, each passes the complete argument, or
-            arrays on the devices of all processes.
+            The argument, as a tree of complete arrays. Each process passes the complete argument, or arrays on the
+            devices of all processes.
         argument
             The position of the argument. The default is the first one, the state.
 
@@ -251,8 +251,8 @@ class PartitionedStep:
         Parameters
         ----------
         value
-            The rows of this process, as a tree of arrays. For an array of B rows (dimension 0) and P processes, process
-            n passes rows n B/P up to (n + 1) B/P. Every process passes the same scalars.
+            The rows of this process, as a tree of arrays. The first process passes the first rows, and so on. All pass
+            equally many rows (dimension 0). Every process passes the same scalars.
         argument
             The position of the argument. The default is the second one.
 
@@ -279,10 +279,9 @@ class PartitionedStep:
 
     @in_planned_precision
     def check_replicas(self) -> bool:
-        """Return True if JAX can prove that all devices with the same shard store the same numbers.
+        """Return True if JAX can prove that copies of a shard are equal on all devices.
 
-        The step is traced once more, with `check_vma` of `jax.shard_map`. If the result is False, the numbers may still
-        be the same. For example, JAX has no proof for unequal shards.
+        If the result is False, the numbers may still be the same.
         """
         return self._program.check_replicas(self.mesh)
 
@@ -290,7 +289,7 @@ class PartitionedStep:
     def memory_report(self, compile: bool = False) -> StepMemory:
         """Return a table of the memory that each device needs.
 
-        If `compile` is True, XLA compiles the step, and the table also shows the bytes that XLA reports.
+        If `compile` is True, the table also shows the bytes that XLA reports for the compiled step.
         """
         predicted = predict_memory(self.partition)
         if not compile:
@@ -309,7 +308,7 @@ class PartitionedStep:
     ) -> PartitionedStep:
         """Plan another step on the same state and devices, such as an evaluation.
 
-        The first argument of the new step is stored like the state of this step. Both steps can use the same arrays.
+        The new step takes this step's state as its first argument, without moving it.
 
         Parameters
         ----------
@@ -322,7 +321,7 @@ class PartitionedStep:
         Raises
         ------
         ShapeError
-            The tree, a shape or a type of the selected part differs from the new step's first argument.
+            The selected part does not match the new step's first argument.
         """
         check_arguments(example_args)
         if not callable(part):
@@ -339,16 +338,15 @@ class PartitionedStep:
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
         """Predict the time of a step on a machine.
 
-        `machine` is the name of a machine that Tofu knows, such as "8xH100", or the path of a machine's file. `states`
-        is the number of arrays that an optimizer outside of the step keeps for each weight.
+        `machine` is a name such as "8xH100", or the path of a machine's file. An optimizer outside of the step keeps
+        `states` arrays for each weight.
         """
         return simulate_partition(self.partition, read_machine(machine), read_states(states))
 
     def save_report(self, path: str | Path, title: str = "") -> None:
         """Write a web page about the plan.
 
-        The page shows how every tensor is stored, what every operator communicates, and alternative splits of the
-        operators that communicate most.
+        The page shows how every tensor is stored, what every operator communicates, and some alternative splits.
         """
         if not isinstance(path, (str, os.PathLike)):
             raise UnsupportedError(
@@ -365,7 +363,7 @@ class PartitionedStep:
         )
 
     def why(self, operator: str) -> str:
-        """Return a table of the ways to split an operator, and the communication of each.
+        """Return a table of the ways to split an operator, with their communication.
 
         `operator` is a name from the plan. Tofu runs a short search for each way.
         """

@@ -38,8 +38,7 @@ def read_host_value(value: Any) -> Any:
 def place_array(value: Any, sharding: Sharding) -> Any:
     """Place an array on devices.
 
-    With several processes, each process passes the complete array, or an array on the devices of all processes. It
-    stores only the shards of its own devices.
+    Each process passes the complete array, or an array on the devices of all processes.
     """
     if isinstance(sharding, UnevenSharding):
         return UnevenArray(_join_shards(value, sharding), sharding)
@@ -53,7 +52,7 @@ def place_array(value: Any, sharding: Sharding) -> Any:
 
 
 def place_operand(value: Any, sharding: Sharding) -> Any:
-    """Place an argument as the jitted step needs it. If shards overlap, store them side by side in one array.
+    """Place an argument for the jitted step. Overlapping shards are stored side by side in one array.
 
     If `jax.jit` can place an array itself, the array is returned unchanged.
     """
@@ -106,7 +105,7 @@ def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
 
 
 def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
-    """Copy donated arrays that occur several times in `leaves`, because JAX can donate an array only once."""
+    """Copy donated arrays that are repeated in `leaves`, because JAX can donate an array only once."""
     kept_positions = set(range(len(leaves))).difference(donated) if donated else ()
     ids_in_use = {id(leaves[position]) for position in kept_positions}
     for position in donated:

@@ -56,8 +56,8 @@ def analyse(source: Source, settings: Settings, observe: Observer, engine: Engin
 def choose_form(source: Source, settings: Settings) -> Source:
     """Return the form of a step that communicates least.
 
-    Forms of a step are different graphs that compute the same results. For example, one form moves sums out of loops.
-    If the user passes a plan, return the plan's form. A form must have all tensors and operators that hints name.
+    Forms of a step are graphs with the same results. For example, one form moves sums out of loops. If the user passes
+    a plan, return the plan's form.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):
@@ -76,7 +76,7 @@ def _list_lost(source: Source, form: Source) -> set[str]:
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
     """Yield the forms of a step, the best first.
 
-    Sums move out of loops only if tensors may be replicated, because workers may store complete sums.
+    Sums move out of loops only if tensors may be replicated.
     """
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
     may_hoist = is_free or settings.plan is not None or settings.saved is not None
@@ -128,7 +128,7 @@ def plan_on_same_state(
 ) -> Partition:
     """Plan another step on the state of a planned step. Both steps can then use the same arrays.
 
-    `part` is a function from this state to the other step's first argument. `name` names the planned step. Raise
+    `part` computes the other step's first argument from this state. `name` is the name of the planned step. Raise
     ShapeError if shapes or types differ, or PlanError if hints ask for other shards.
     """
     planned = partition.plan

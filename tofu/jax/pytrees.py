@@ -58,8 +58,8 @@ def unflatten_values(
 ) -> Any:
     """Build a tree with `leaves`, such as shardings, in place of its arrays.
 
-    `restore` returns the value for each static leaf. Error messages call the tree `name`. Raise UnsupportedError if a
-    class in it accepts only arrays.
+    `restore` returns the value for a static leaf. `name` is for error messages. Raise UnsupportedError if a class in
+    the tree accepts only arrays.
     """
     try:
         return structure.unflatten(leaves, restore)
@@ -75,7 +75,7 @@ def unflatten_values(
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
     """Return True if the user's hints allow a plan to split the tensor `name` along the dimensions `steps`.
 
-    `steps` has one dimension for each round of the plan. A hint is a list, too, or one dimension for all rounds.
+    `steps` has one dimension for each round of the plan.
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
@@ -86,7 +86,7 @@ def copy_layouts(
 ) -> Mapping[str, DimensionChoice]:
     """Make hints by which `source` stores values like a planned step.
 
-    Each of the `pairs` has the number of a value in `source`, and its number in the planned step.
+    Each of the `pairs` has a value's number in `source`, and its number in the planned step.
     """
     native, planned = source.native, partition.source.native
     return {
@@ -98,8 +98,8 @@ def copy_layouts(
 def make_state_hints(source: Source, partition: Partition, part: Callable[[Any], Any]) -> Mapping[str, DimensionChoice]:
     """Make hints by which a step stores its first argument like the state of a planned step.
 
-    `part` is a function that selects the first argument from this state. Raise ShapeError if trees, shapes or types
-    differ. Raise UnsupportedError if `part` returns arrays that are not in the state.
+    `part` selects the first argument from this state. Raise ShapeError if trees, shapes or types differ, or
+    UnsupportedError if `part` returns other arrays.
     """
     native, planned = source.native, partition.source.native
     numbers, state = _trace_part(planned, part)

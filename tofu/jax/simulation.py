@@ -33,8 +33,8 @@ def simulate(step: Any, *given: Any) -> Simulation:
     step
         A partitioned step, or a function of arrays.
     *given
-        The machine: a name that Tofu knows ("8xH100"), or the path of a file that `python -m tofu calibrate` wrote. If
-        the step is not partitioned, pass its example arguments before the machine, as a tuple of arrays or shapes.
+        The machine: a name such as "8xH100", or the path of a file from `python -m tofu calibrate`. For a function,
+        pass a tuple of arrays or shapes first: `simulate(function, (params, batch), "8xH100")`.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def advise(step: Any, *given: Any, workers: Sequence[int] = (), **options: Any) 
     *given
         A tuple of example arguments, or of their shapes and types, and then the machine, as in `simulate`.
     workers
-        The numbers of devices to try. By default, all powers of 2 that the machine has devices for.
+        The numbers of devices to try. The default is 2, 4, 8, ... up to all devices.
     **options
         Options of planning, as in `tofu.jax.partition`: `hints`, `replicate`, `search_seconds`, `undescribed`.
 

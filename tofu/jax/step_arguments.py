@@ -48,7 +48,7 @@ class StepArguments:
     def flatten(self, args: Sequence[Any]) -> list[Any]:
         """Return the arrays in the arguments of a call.
 
-        Raise ShapeError if a tree, shape or type differs from the plan, or UnsupportedError if an array was deleted.
+        Raise ShapeError for a tree, shape or type that was not planned, or UnsupportedError for a deleted array.
         """
         arguments, planned = tuple(args), self._native.arguments_tree
         leaves: list[Any]
@@ -69,7 +69,7 @@ class StepArguments:
     def flatten_one(self, value: Any, argument: int) -> list[Any]:
         """Return the arrays in one argument.
 
-        Raise UnsupportedError if the step has no such argument, or ShapeError if the tree differs from the plan.
+        Raise UnsupportedError for an unknown argument, or ShapeError for another tree than planned.
         """
         if argument not in range(len(self.trees)):
             raise UnsupportedError(
@@ -91,9 +91,8 @@ class StepArguments:
     def find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
         """Return the types of the results, or None if they are the planned types.
 
-        A call may pass an array instead of a planned Python number, which changes types: `x * 0.1` has the type of `x`,
-        but `x * np.float32(0.1)` has the wider of both types. The step is then traced again. Raise ShapeError if it
-        would compute in other types than planned.
+        Types may change if a call passes an array instead of a Python number. Raise ShapeError if the step would then
+        compute in other types than planned.
         """
         weak_types = list_weak(leaves)
         if weak_types == self._planned_weak_types:

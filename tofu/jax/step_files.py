@@ -34,8 +34,8 @@ class StepFile:
 def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
     """Run a Python file, and return its step with example arguments.
 
-    `arguments` is the name of a tuple in the file, or of a function that returns a tuple. Raise TofuError if the step
-    or its arguments are missing, or have the wrong type.
+    `arguments` is the name of a tuple in the file, or of a function that returns a tuple. Raise TofuError if the file
+    has a mistake.
     """
     path, _, name = text.partition(".py:")
     file = Path(f"{path}.py" if name else text)
@@ -60,7 +60,7 @@ def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
 
 @contextmanager
 def locate_errors(file: Path, action: str) -> Iterator[None]:
-    """Convert errors in a user's file to TofuErrors, which show the line of the file."""
+    """Convert errors in a user's file to TofuErrors with the line."""
     try:
         yield
     except (TofuError, InternalError):

@@ -48,15 +48,15 @@ class Transformation(Protocol):
 class Pullback:
     """The derivative of a step in reverse mode (vector-Jacobian product).
 
-    The *cotangent* of a value is the gradient of a loss with respect to this value. From the cotangents of the results
-    at the positions `seeded`, the pullback computes the cotangents of the arguments at the positions `wanted`.
+    The *cotangent* of a value is the gradient of a loss with respect to this value. `seeded` has the positions of
+    results with a cotangent, and `wanted` the positions of arguments to differentiate.
     """
 
     wanted: tuple[int, ...]
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return a function of the step's arguments and its results' cotangents, and the shapes of these."""
+        """Return a function of arguments and cotangents, and their shapes."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
@@ -104,8 +104,7 @@ def make_transformable(
 ) -> Run:
     """Return a partitioned step as a function that `jax.grad` and `jax.vmap` accept.
 
-    `run` runs the partitioned step, and `run_transformed` runs a transformation of the step. Both take and return
-    complete arrays.
+    `run` runs the step, and `run_transformed` runs a transformation of it. Their arrays are complete.
     """
     types = [native.step.types[number] for number in native.step.inputs]
     key_implementations = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]
@@ -166,10 +165,9 @@ def make_transformable(
 
 
 def choose_settings(partition: Partition, source: Source) -> Settings:
-    """Return the settings for planning `source`, the derivative or the `jax.vmap` of a planned step.
+    """Return the settings for planning `source`, a transformation of a planned step.
 
-    By hints, `source` stores each argument in the same way as the planned step. Arguments to which `jax.vmap` adds a
-    batch dimension get no hint.
+    Hints make `source` store its arguments like the planned step. Arguments with a new batch dimension get no hint.
     """
     native, transformed = partition.source.native, source.native
     numbers = list(zip(transformed.step.inputs, native.step.inputs, strict=False))

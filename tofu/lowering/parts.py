@@ -76,7 +76,7 @@ class Parts:
     ) -> None:
         """Add the last part, which has the name and the outputs of the whole operator.
 
-        Pass `outputs` if the part writes only some of these outputs, and nothing reads the others.
+        Pass `outputs` if the part writes only some of these outputs.
         """
         outputs = self.whole.outputs if outputs is None else outputs
         name = self.whole.name
@@ -106,8 +106,7 @@ class Lowering:
     expand
         Function that adds the smaller operators to a `Parts` object.
     as_whole
-        Function that prepares an operator that is not replaced. It adds all inputs that the kernel updates to
-        `mutates`.
+        Function that prepares an operator that is not replaced.
     in_inference
         Function that changes the operator's attributes for inference.
     is_possible
@@ -125,7 +124,7 @@ Lowerings = Mapping[str, Lowering]
 
 
 class LowerableOperators(OperatorDescriptions, Protocol):
-    """The interface to a framework's operators: how each can be split, and which smaller operators can replace it."""
+    """Interface to a framework's operators: how to split them, and which smaller operators can replace them."""
 
     @property
     def lowerings(self) -> Lowerings:
@@ -133,7 +132,7 @@ class LowerableOperators(OperatorDescriptions, Protocol):
 
 
 def find_lowering(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Lowering | None:
-    """Return the rule that replaces an operator by smaller ones, or None. `tensors` are all tensors of the graph."""
+    """Return the rule that replaces an operator by smaller ones, or None."""
     lowering = lowerings.get(operator.op)
     inputs = [tensors[position] for position in operator.inputs]
     return lowering if lowering is not None and lowering.is_possible(operator, inputs) else None

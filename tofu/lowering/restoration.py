@@ -31,8 +31,8 @@ def restore_whole_operators(
 ) -> Choices:
     """Undo replacements by smaller operators, except those that the plan needs.
 
-    `graph` is the graph before operators were replaced, and `whole_accesses` has the axes of its operators. `searched`
-    is the result of the search. Raises InternalError if the new choices transfer more bytes.
+    `graph` has the replaced operators, and `whole_accesses` has their axes. `searched` is the result of the search.
+    Raises InternalError if the new choices transfer more bytes.
     """
     if searched.problem.graph is graph:
         return searched

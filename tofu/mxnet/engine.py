@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 
 
 class MXNetFrontEnd:
-    """Functions that tell the planner how MXNet's operators can be split or replaced, and which shapes they compute."""
+    """The part of the engine that knows MXNet's operators."""
 
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS
@@ -37,7 +37,7 @@ class MXNetFrontEnd:
 
 
 class MXNetBackend:
-    """Functions that build and check the MXNet symbol that all workers run."""
+    """The part of the engine that builds and checks the symbol for all workers."""
 
     measured = "memory"
     unmeasured = "optimizer states and workspace"

@@ -43,8 +43,7 @@ class Frontier:
         The plans, sorted by memory per worker, the smallest first. Each plan needs more memory than the plan before it,
         and less communication.
     split_all
-        The plan of `tofu.partition` without a memory limit. It splits every tensor if possible, but may replicate
-        tensors below 64 KiB.
+        The plan of `tofu.partition` without a memory limit, which splits every tensor above 64 KiB if possible.
     data_parallel
         The plan of data parallelism, or None if the model cannot be split by batch.
     """
@@ -74,8 +73,7 @@ class Frontier:
     def __str__(self) -> str:
         """Return a table with a row for each plan.
 
-        The last column compares the plan with the row above. It names tensors that this plan replicates or keeps,
-        unlike the plan above.
+        The last column names tensors that this plan replicates or keeps, and the plan above does not.
         """
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
@@ -172,8 +170,8 @@ def frontier(
 ) -> Frontier:
     """Find a series of plans, from little memory per worker to little communication.
 
-    Plans with little memory split every tensor. Plans with little communication replicate tensors, as data parallelism
-    does. No array is allocated. The search takes about ten times as long as a search for one plan.
+    The first plans split every tensor, and the last plans replicate tensors. The search takes about ten times as long
+    as for one plan.
 
     Parameters
     ----------
@@ -214,7 +212,7 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Return the frontier of a symbol that is not partitioned.
 
-    Raise PlanError if there is only one worker, or if the algorithm in `settings` does not search.
+    Raise PlanError for one worker, or for an algorithm without a search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")

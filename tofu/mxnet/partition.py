@@ -47,8 +47,8 @@ def partition(
         The number of workers. A worker is one device, which computes its part of the model. With 1 the model stays
         unchanged. The default is the number of `contexts`, or the number of workers in `plan`.
     contexts
-        The workers' devices, as MXNet contexts. By default they are gpu(0..ngpus-1) if MXNet sees that many GPUs, or
-        cpu(0..ngpus-1) if it sees none.
+        The workers' devices, as MXNet contexts. The default is gpu(0), gpu(1), ... or, without GPUs, cpu(0), cpu(1),
+        ...
     plan
         A plan to use: a `Plan`, its JSON, or the path of its JSON file. By default, Tofu searches for a plan. With a
         plan, the options `algorithm`, `search_seconds` and `topology` of the search cannot be passed.
@@ -59,21 +59,19 @@ def partition(
     for_training
         If False, plan the model for inference.
     undescribed
-        Decides about operators that Tofu has no description of. "replicate" runs them on every worker. "error" raises
-        an error with their names.
+        Operators without a description: "replicate" runs them on every worker, and "error" raises an error.
     on_infeasible
-        Decides what happens if the model cannot be split between so many workers. "replicate" lets some workers compute
-        the same results, with a warning. "error" raises an error with the possible numbers of workers.
+        Models that cannot be split between so many workers: "replicate" lets some workers compute the same results, and
+        "error" raises an error.
     cache
         If False, search again even if the same graph was planned before.
     algorithm
-        "exact" finds the best plan and proves that it is the best. "recursive" is the paper's algorithm, which finds
-        the best split for one round after the other. Other algorithms are baselines to compare with: BASELINES
-        (docs/search.md).
+        "exact" finds the best plan and proves that it is the best. "recursive" is the paper's algorithm, which decides
+        one round after the other. Baselines for comparisons are BASELINES (docs/search.md).
     search_seconds
-        Approximate time limit of the exact search. Operations are counted instead of seconds, so that every run finds
-        the same plan. At the limit, the search returns the best plan found so far. `plan.optimality` reports how far it
-        may be from the best plan. The costs of all splits are computed even if this takes longer.
+        Approximate time limit of the exact search. At the limit, the search returns the best plan found so far.
+        `plan.optimality` reports how far it may be from the best plan. Operations are counted instead of seconds, so
+        that every run finds the same plan.
     topology
         Bandwidth of each level of the interconnect, in bytes per second, as a list or in a JSON file
         (docs/search.md). The top level comes first. The search then minimises seconds instead of bytes, and tries
@@ -83,15 +81,12 @@ def partition(
         tensor may then be replicated, in all rounds or some. Tofu uses the plan with the least communication that fits.
         If no plan fits, the error reports what needs too much memory.
     replicate
-        "small" replicates only tensors below 64 KiB. "free" replicates any tensor if that saves communication, even if
-        it needs much memory.
+        "small" replicates only tensors below 64 KiB. "free" replicates any tensor to save communication.
     unroll
-        Decides about RNN operators (LSTM, GRU, tanh), which can only be split by batch. "always" replaces them by cells
-        for single time steps, which can also be split by hidden units. "cheaper" plans both and uses the plan with less
-        communication. "never" keeps them.
+        RNN operators (LSTM, GRU, tanh), which can only be split by batch. "always" replaces them by cells, which can
+        also be split by hidden units. "cheaper" uses the better of both plans. "never" keeps them.
     **shapes
-        The shape of each input, by name. With shapes, the search runs now. Without shapes, it runs when the symbol is
-        bound.
+        The shape of each input, by name. If shapes are missing, the search runs when the symbol is bound.
 
     Returns
     -------

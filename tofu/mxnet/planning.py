@@ -38,8 +38,8 @@ def read_task(
 ) -> Task:
     """Read a symbol and find the ways to split each operator. Raise a TofuError if this is impossible.
 
-    `differentiated` are the names of the arguments that get gradients. `updated` are the names of the arguments that an
-    optimizer updates. The optimizer keeps `states` tensors for each weight, which count towards a memory limit.
+    The arguments in `differentiated` get gradients. An optimizer updates the arguments in `updated`, and keeps `states`
+    tensors for each.
     """
     observe = observe or observe_by_environment()
     differentiated = differentiated if settings.for_training else ()
@@ -73,7 +73,7 @@ def read_task(
 def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
     """List the choices of operators to replace: RNN operators, or operators such as cumsum.
 
-    Operators such as cumsum are replaced as in the user's plan. Without a plan, operators with a hint stay.
+    Operators with a hint stay. A plan of the user decides which operators are replaced.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
     unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]

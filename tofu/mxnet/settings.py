@@ -16,7 +16,7 @@ UNROLL = ("never", "cheaper", "always")
 class MXNetSettings(Settings):
     """Planning options that a user passed for an MXNet model.
 
-    `unroll` ("never", "cheaper" or "always") decides if cells for single time steps replace RNN operators.
+    `unroll` is "never", "cheaper" or "always": when to replace RNN operators by cells.
     """
 
     unroll: str = "never"

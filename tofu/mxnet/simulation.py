@@ -28,10 +28,9 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
     Parameters
     ----------
     symbol
-        The model. A partitioned symbol is simulated on its workers, any other symbol on one device.
+        The model. Partitioned symbols are simulated on their workers, others on one device.
     machine
-        The name of a machine that comes with Tofu ("8xH100"), or the path of a file written by `python -m tofu
-        calibrate`.
+        A name such as "8xH100", or the path of a file from `python -m tofu calibrate`.
     states
         The number of tensors that the optimizer keeps for each weight: 1 for SGD with momentum, 2 for Adam.
     **shapes
@@ -71,8 +70,8 @@ def advise(
 ) -> Advice:
     """Simulate a model on several numbers of devices, to find the best number. The result prints as a table.
 
-    `workers` lists the numbers of devices to try: by default 2, 4, 8, ... up to the machine's number. Of a partitioned
-    symbol, the hints are used, but not the plan. Other arguments and errors are as in `simulate`.
+    `workers` lists the numbers of devices to try: by default 2, 4, 8, ... up to all devices. The plan of a partitioned
+    symbol is ignored. Other arguments and errors are as in `simulate`.
     """
     settings = symbol.settings.over(ONE_WORKER) if isinstance(symbol, PartitionedSymbol) else read_settings(ONE_WORKER)
     model = _read_model(symbol, shapes, list_keyword_arguments(advise))

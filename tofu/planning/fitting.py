@@ -24,8 +24,8 @@ def find_fitting(
 ) -> T | None:
     """Return the plan for the smallest number of workers on which the model fits, or None.
 
-    A plan fits if each worker needs at most `limit_bytes`. `count_needed_bytes` returns the bytes that a worker needs.
-    At most `MOST_COUNTS` numbers are tried, from `least` to `MOST_WORKERS`.
+    Each worker may need at most `limit_bytes`. `count_needed_bytes` returns the bytes that a worker needs. Numbers from
+    `least` to `MOST_WORKERS` are tried.
     """
     for workers in _list_counts(least):
         try:
@@ -44,8 +44,7 @@ def _list_counts(least: int) -> range:
 def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
     """Explain why the model does not fit on `least` or more workers, and what to do.
 
-    The message names an operator whose tensors cannot be split and take half of the limit or more. If there is none, it
-    advises a smaller batch.
+    The cause is a large operator that cannot be split, or the size of the batch.
     """
     graph = problem.graph
     unsplit_by_operator = [_list_unsplit(problem, position) for position in range(len(graph.operators))]

@@ -77,7 +77,7 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 class Tradeoff:
     """Plans for one model, from little memory to little communication. Each is the best plan for one price of memory.
 
-    `whole_effort` limits the searches at the highest price and at price 0, `effort` all others.
+    `whole_effort` limits the searches at the highest price and at price 0. `effort` limits all others.
     """
 
     problem: Problem
@@ -95,12 +95,12 @@ class Tradeoff:
         return self._add(self._solve_with_all(lambda problem: problem).choices)
 
     def replicate_freely(self) -> Point:
-        """Add the plan with the least communication, at price 0 of memory."""
+        """Add the plan with the least communication, which ignores memory."""
         self.unlimited = self._solve_with_all(lambda problem: problem.with_memory_price(price=0.0))
         return self._add(self.unlimited.choices)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
-        """Add the best plan for this price of memory: a stored byte costs as much as `held_price` transferred bytes.
+        """Add the best plan if a stored byte costs as much as `held_price` transferred bytes.
 
         The tensors in `split` are not replicated.
         """
@@ -123,7 +123,7 @@ class Tradeoff:
         return point
 
     def keep_regions(self, point: Point, tensors: Sequence[int]) -> Point:
-        """Add a variant of the plan `point`, in which workers keep elements of `tensors` after reading them."""
+        """Add a variant of the plan `point` in which workers keep elements of `tensors`."""
         return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
 
     def try_more_prices(self) -> None:
@@ -217,7 +217,7 @@ def have_same_layouts(first: Point, second: Point) -> bool:
 
 
 def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
-    """Explain by how many bytes the plan exceeds the limit, and how many workers would be enough."""
+    """Explain by how much the plan exceeds the limit, and how many workers are enough."""
     point = min(tradeoff.points, key=lambda point: point.most_bytes)
     worker = point.memory.peak_bytes.index(point.most_bytes)
     problem, workers = point.choices.problem, len(point.memory.peak_bytes)

@@ -49,11 +49,11 @@ class Selection:
     algorithm, optimality
         The algorithm that found the split, and a sentence about how close to optimal its cost is.
     lower_bound
-        Every plan transfers at least this number of bytes, as the search has proved. 0 without a proof.
+        Bytes that every plan transfers at least, as the search has proved. 0 without a proof.
     search_bytes
         Peak memory of the exact search.
     claimed_bytes
-        The bytes that a passed or remembered plan claims to transfer.
+        The bytes that a loaded plan claims to transfer.
     is_predicted
         True if a memory limit was checked with predicted memory. Such plans are not remembered.
     """
@@ -67,7 +67,7 @@ class Selection:
     is_predicted: bool = False
 
     def describe_optimality(self, communication_bytes: int) -> str:
-        """Return a sentence about how close a plan that transfers `communication_bytes` is to an optimal plan."""
+        """Return a sentence about how close a plan with `communication_bytes` is to an optimal plan."""
         claim = self.optimality if self.claimed_bytes in (None, communication_bytes) else AS_GIVEN
         return describe_gap(communication_bytes, 0) or claim if UNPROVED in claim else claim
 
@@ -80,8 +80,8 @@ def select_plan(
 ) -> Selection:
     """Select how to split all operators and tensors of `graph`.
 
-    In the graph of `problem`, smaller operators may replace an operator of `graph`. `measure` returns the memory that a
-    split needs. Log a warning if workers repeat computations.
+    `graph` is the model before operators were replaced by smaller ones. `measure` returns the memory that a split
+    needs. Log a warning if workers repeat computations.
     """
     selection = _select(graph, problem, settings, progress, measure)
     unfed = explain_unsplit_round(selection.choices) if settings.on_infeasible == "replicate" else ""
@@ -262,7 +262,7 @@ def _solve(
 
 
 def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured]) -> None:
-    """Raise PlanError if the user's plan exceeds the memory limit. Log a warning if only a prediction exceeds it."""
+    """Raise PlanError if the user's plan exceeds the memory limit. If this is only a prediction, warn."""
     limit, needed = settings.memory_limit, max(plan.worker_bytes)
     if limit is None:
         return

@@ -41,7 +41,7 @@ class Option:
     is_of_search
         True if the option controls the search. It cannot be passed together with `plan=`.
     help, metavar, choices
-        Texts of the command line option. If `help` is empty, this table defines no command line option.
+        Texts of the command line option. If `help` is empty, there is none.
     """
 
     read: Callable[[Any], Any]
@@ -136,7 +136,7 @@ class Settings:
         Operators without a description: "error" refuses them, and "replicate" computes them on every worker.
     on_infeasible
         Models that cannot be split over so many workers: "error" refuses them, and "replicate" lets workers repeat
-        computations. "accept" does so without a warning.
+        computations. "accept" is "replicate" without a warning.
     cache
         True if plans are remembered, so that each model is searched only once.
     algorithm, search_seconds
@@ -148,7 +148,7 @@ class Settings:
     replicate
         Tensors that a search without a memory limit may replicate: "small" for tensors below 64 KiB, or "free" for any.
     strict_plan
-        True if `plan` must belong to this model. False if it only has to fit.
+        True if `plan` must belong to this model, False if it must only fit.
     arrangement
         The prime factors of the number of workers, in the order of the plan's rounds. None for any order.
     saved
@@ -198,8 +198,8 @@ class Settings:
     def over(self, workers: int) -> Settings:
         """Return the settings for another number of workers.
 
-        Drop the options for the present number of workers: `plan`, `topology`, `memory_limit`, and hints with a choice
-        for each round.
+        Options for the present number of workers are dropped: `plan`, `topology`, `memory_limit`, and hints with a
+        choice for each round.
         """
         hints = {name: hint for name, hint in (self.hints or {}).items() if not isinstance(hint, tuple)}
         return replace(self, workers=workers, hints=hints, plan=None, topology=None, memory_limit=None)

@@ -24,8 +24,8 @@ MISSING = -1
 def align_workers(program: Program, factors: Sequence[int], find_shards: Callable[[int], Column]) -> Lockstep:
     """Convert a program to instructions that all workers run together.
 
-    `find_shards` returns each worker's region of a tensor, as an array [workers, dimensions, (begin, end)]. Raises
-    InternalError if the workers cannot run one program, for example because their arrays have different shapes.
+    `find_shards` returns the regions of a tensor's shards, [workers, dimensions, (begin, end)]. Raises InternalError if
+    the workers cannot run one program, for example because their arrays have different shapes.
     """
     return _Aligner(program, find_shards).run(tuple(factors))
 

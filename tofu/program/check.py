@@ -28,11 +28,10 @@ def is_checked() -> bool:
 def check_program(program: Program, communication_bytes: int | None = None) -> None:
     """Raise InternalError if a program breaks a rule, or does not transfer `communication_bytes`.
 
-    A node computes an operator, or is a *fetch*, which copies *pieces* of other nodes' outputs into a new array. The
-    main rules:
+    A *fetch* is a node that copies *pieces* of other nodes' outputs into a new array. The main rules:
 
     - A node comes after the nodes that it reads. Only fetches read from other workers.
-    - A piece is inside the array that is read, and inside the new array. It has the same position in the tensor.
+    - Both arrays contain the piece, at the same indices of the tensor.
     - The pieces of an array neither overlap nor leave gaps.
     """
     try:
@@ -145,8 +144,7 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
     """Return the fetches whose pieces leave forbidden gaps in the new array.
 
-    Two kinds of gaps are allowed. A fetch without pieces adds zeros to a sum. An operator's result may be zero outside
-    its pieces, such as the gradient of a slice.
+    Allowed gaps are zeros of a sum, and of results such as the gradient of a slice.
     """
     node_count = len(tables.node_kind)
     first_entry = tables.entry_node.searchsorted(np.arange(node_count))

@@ -40,7 +40,7 @@ class AllGather(NamedTuple):
 
 
 class AllToAll(NamedTuple):
-    """A collective in which workers along an axis exchange parts of dimension `gathered` for parts of dimension `split`."""
+    """A collective in which workers along an axis gather dimension `gathered` and split dimension `split`."""
 
     axis: int
     gathered: int
@@ -66,8 +66,8 @@ class AllReduce(NamedTuple):
 class Round:
     """A set of boxes of equal shape that are sent at the same time. Each worker sends and receives at most one box.
 
-    If `is_local` is True, the boxes stay on their workers. `moves` maps each reader (the worker that receives a box) to
-    the sender, and to the box's positions in both arrays.
+    If `is_local` is True, the boxes stay on their workers. `moves` maps each receiver to the sender, and to the box's
+    positions in both arrays.
     """
 
     input: int
@@ -84,10 +84,10 @@ class Round:
 
 @dataclass(frozen=True)
 class Exchange:
-    """Boxes that workers send each other and write into an array, one round after another.
+    """Boxes that workers send each other, in rounds, to fill an array.
 
-    The array first contains `fill` everywhere or, with `continues`, the result of the previous exchange. A box replaces
-    elements of the array, or `reducer`, such as "Sum", combines both.
+    The array starts with `fill`, or, if `continues` is True, with the result of the previous exchange. If there is a
+    `reducer`, such as "Sum", it combines old and new elements.
     """
 
     rounds: tuple[Round, ...]
@@ -179,7 +179,7 @@ def _find_value_layout(program: Lockstep, value: ProgramValue) -> Layout | None:
 
 
 def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> Layout | None:
-    """Return the layout (the split of the tensor) in which worker w stores `boxes[w]`.
+    """Return the split of a tensor in which worker w stores `boxes[w]`.
 
     Return None if `boxes` are not shards of equal size.
     """
@@ -262,9 +262,9 @@ def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) ->
 def find_chain(
     source_layout: Layout, output_layout: Layout, factors: Sequence[int]
 ) -> list[Slice | AllGather | AllToAll] | None:
-    """Return collectives that change a tensor's layout (how it is split), or None if there are none.
+    """Find collectives that change how a tensor is split. Return None if there are none.
 
-    Each collective is along one axis. Slices come first and gathers last, so that little is transferred.
+    Slices come first and gathers last, so that little is transferred.
     """
     layout, chain = list(source_layout), list[Slice | AllGather | AllToAll]()
     while tuple(layout) != output_layout:
@@ -288,7 +288,7 @@ def find_chain(
 
 
 def count_received(chain: Sequence[Slice | AllGather | AllToAll], elements: int, factors: Sequence[int]) -> float:
-    """Return the number of elements that each worker receives. Its array begins with `elements` elements."""
+    """Return the number of elements that each worker receives, for arrays of `elements` elements."""
     received = 0.0
     for collective in chain:
         factor = factors[collective.axis]
@@ -315,8 +315,7 @@ def _count_received_by_reduction(
 def find_rounds(pieces: Sequence[TransferPiece]) -> tuple[Round, ...]:
     """Divide the boxes that workers send each other into few rounds.
 
-    In a round, each worker sends and receives at most one box. Addends are added in a fixed order, so that all workers
-    compute bitwise equal sums.
+    All workers add in the same order, so that their sums are bitwise equal.
     """
     rounds: list[Round] = []
     kind_rounds, sending_rounds, receiving_rounds = (defaultdict[Hashable, int](int) for _ in range(3))  # bit per round

@@ -41,7 +41,7 @@ class PlannedProgram(Program):
 
 
 def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgram:
-    """Return the program of all workers for a training step or, with `inference=True`, for forward operators only."""
+    """Return the program of all workers. With `inference=True`, it has only forward operators."""
     problem = choices.problem
     phases = (Phase.FORWARD,) if inference else TRAINING
     outputs = list_outputs(choices, phases)
@@ -53,10 +53,10 @@ def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgra
 
 @dataclass(frozen=True)
 class Outlines:
-    """Short forms of the programs that the workers run in a training step. Equal workers share an outline.
+    """Short forms of the workers' programs. Equal workers share an outline.
 
-    An outline lists a worker's nodes, and when other workers read each output (`csrc/core/program/outline.h`). It lacks
-    the regions of the reads. For many workers, outlines take much less time and memory than the program.
+    An outline lists a worker's nodes, and when other workers read each output (`csrc/core/program/outline.h`). It takes
+    much less memory than the program, because it has no regions.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Outlines:
 
     @property
     def workers_by_operator(self) -> Mapping[int, Sequence[int]]:
-        """The workers whose nodes are in `kinds`, by operator. All other workers run equal nodes."""
+        """The workers whose nodes are in `kinds`, by operator."""
         tables = read_tables(self.kinds)
         is_copy = tables.node_kind == NodeKind.OPERATOR
         found: dict[int, list[int]] = {}
@@ -109,9 +109,9 @@ def _find_reducers(problem: Problem) -> dict[int, str]:
 
 
 def list_outputs(choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:
-    """Return the results of a program, and how each is split.
+    """Return the results of a program with their splits.
 
-    The model's outputs come first. In training, gradients and the variables' new values follow.
+    The model's outputs come first, then gradients and new values of variables.
     """
     graph = choices.problem.graph
     outputs = [OutputShards(t, tuple(choices.layout(t))) for t in graph.outputs]

@@ -34,7 +34,7 @@ class ProgramValue:
 
     @property
     def shape(self) -> Shape:
-        """The shape of each worker's array, which may be larger than the worker's box."""
+        """The shape of the array, which is the same on all workers."""
         return tuple(max(end - begin for begin, end in bounds) for bounds in zip(*self.boxes, strict=True))
 
     @cached_property
@@ -44,7 +44,7 @@ class ProgramValue:
 
 
 class Compute(NamedTuple):
-    """An instruction by which workers compute an operator. Inputs and outputs are positions in `Lockstep.values`."""
+    """Instruction to compute an operator. `inputs` and `outputs` are indices into `Lockstep.values`."""
 
     operator: int
     inputs: tuple[int, ...]
@@ -64,7 +64,7 @@ class Read(NamedTuple):
 
 
 class TransferPiece(NamedTuple):
-    """A region that worker `reader` receives. Its elements are the sums of the elements in all `reads`."""
+    """A region that worker `reader` receives: the sum of the regions in `reads`."""
 
     reader: int
     begin: Shape
@@ -81,8 +81,8 @@ class TransferPiece(NamedTuple):
 class Pattern:
     """The regions that workers read from each other in a transfer. Transfers of repeated layers share a pattern.
 
-    The workers first read `pieces`, and set all other elements to `fill`. If several workers need the same sum, each of
-    them computes a part of it. The workers then read these parts from each other: the `copies`.
+    The workers first read `pieces`, and set all other elements to `fill`. Then they read `copies`, parts of sums that
+    other workers computed.
     """
 
     pieces: tuple[TransferPiece, ...]
@@ -102,7 +102,7 @@ class Pattern:
 
 
 class Transfer(NamedTuple):
-    """An instruction in which workers read from each other's arrays, the values `inputs`, to assemble the value `output`."""
+    """Instruction to assemble the value `output` from regions of the values `inputs` on other workers."""
 
     output: int
     inputs: tuple[int, ...]
@@ -122,7 +122,7 @@ class Lockstep:
     shards
         Tensor -> the value with its shards.
     computes
-        Operator -> the instruction that computes it. If a transfer computes the operator's output, there is none.
+        Operator -> the instruction that computes it, if it is no transfer.
     transfers
         Value -> the transfer that computes it. All other values are arguments or outputs of operators.
     results
@@ -151,7 +151,7 @@ class Lockstep:
         )
 
     def find_kind(self, transfer: Transfer) -> Hashable:
-        """Return a key. Transfers with equal keys use the same collectives."""
+        """Return a key that is equal for transfers with the same collectives."""
         output, inputs = self.values[transfer.output], [self.values[number] for number in transfer.inputs]
         sources = tuple((value.tensor == output.tensor, value.boxes) for value in inputs)
         return transfer.pattern, self.graph.tensors[output.tensor].shape, output.boxes, sources

@@ -20,10 +20,10 @@ class Entry(NamedTuple):
 
 
 class PieceSource(NamedTuple):
-    """A region of an input. A fetch (a node that reads from other workers) copies it to a `Piece` of its output.
+    """A region that a fetch reads and copies to a `Piece`.
 
-    The region begins at `begin` in input number `input`. `along` has the dimension of the piece that matches each
-    dimension of the input. Dimensions without a match (-1) have length 1.
+    The region begins at `begin` in input number `input`. `along` has the piece's dimension for each dimension of the
+    input, or -1 for a length of 1.
     """
 
     input: int
@@ -50,11 +50,11 @@ class Node:
     Attributes
     ----------
     id
-        The number of the operator in the graph, or of the tensor for a variable or a fetch.
+        The number of the operator. For a variable or a fetch, the number of the tensor.
     phase
         The phase in which the node runs. Variables have the first phase.
     shapes, begins
-        The shape of each output, and the position of its first element in the whole tensor.
+        The shape of each output, and where it begins in the whole tensor.
     pieces, fill
         The regions that a fetch assembles, and the number that fills all other elements.
     """

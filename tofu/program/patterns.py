@@ -18,16 +18,16 @@ Predicate: TypeAlias = "Callable[[Column], npt.NDArray[np.bool_]]"
 
 
 class PieceColumns(NamedTuple):
-    """Pieces of a transfer and their sources (the regions that they read), as arrays with a row for each.
+    """Pieces of a transfer, and their sources: the regions that they read.
 
     Attributes
     ----------
     reader, rank, begin, extent
-        The worker that reads each piece, and the piece's box in the worker's array.
+        The worker that reads each piece, and the piece's place in the worker's array.
     source_count
         The number of sources of each piece.
     source_input, source_owner, source_rank, source_begin, source_along
-        The input of the transfer, the worker, and the region of the worker's array (`PieceSource`), for each source.
+        The input, the worker, and the region (`PieceSource`) of each source.
     """
 
     reader: Column
@@ -46,8 +46,8 @@ class PieceColumns(NamedTuple):
 class _Rows:
     """Rows of the table of pieces that form a transfer, each with its reader.
 
-    Row `~entry` stands for a piece that reads the whole entry. The offsets are added to the positions of the pieces,
-    and to the positions of the regions that they read.
+    Row `~entry` stands for a piece that reads the whole entry. The offsets move the pieces, and the regions that they
+    read.
     """
 
     rank: int
@@ -91,14 +91,14 @@ class PatternReader:
     ) -> tuple[PieceColumns, PieceColumns, Column]:
         """Return the pieces and the copies (`Pattern`) by which workers assemble the entries of a value.
 
-        The third result has the entry of each source. The caller sets `source_input`.
+        The third result has the entry of each source.
 
         Parameters
         ----------
         tensor, entries, boxes
             The value: its tensor, and the entry and the region of each worker.
         is_new_fetch
-            True for outputs of new fetches, whose pieces become pieces of the transfer. Other entries are read whole.
+            True for outputs of new fetches. Other entries are read whole.
         """
         rank = self._tables.entry_shape.shape[1]
         pieces, copies, assembled = _Rows(rank), _Rows(rank), set[int]()
@@ -206,7 +206,7 @@ class PatternReader:
 
 
 def _split_at(rows: Column, separate: Collection[int]) -> Iterator[Column]:
-    """Yield the rows in runs. Each row in `separate` is a run of its own."""
+    """Yield the rows in runs. A row in `separate` is a separate run."""
     if not separate:
         yield rows
         return

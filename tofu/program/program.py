@@ -19,7 +19,7 @@ Layout = tuple[int, ...]
 
 @dataclass(frozen=True)
 class OutputShards:
-    """A tensor that a program returns, and how the tensor is split. Each worker returns its shard."""
+    """A tensor that a program returns in shards."""
 
     tensor: int
     layout: Layout
@@ -44,7 +44,7 @@ class Program:
     phases
         The phases whose operators run.
     reducers
-        Tensor -> function that combines its partial results, "Max", "Min" or "Prod". Others are added.
+        Tensor -> function that combines its partial results. The default is "Sum".
     """
 
     code: npt.NDArray[np.int64]
@@ -67,7 +67,7 @@ class Program:
 
     @cached_property
     def output_entries(self) -> tuple[Entry, ...]:
-        """The arrays of all results on all workers, then other arrays that no node reads."""
+        """The shards of all results, then other arrays that no node reads."""
         return pick_entries(self.tables, self.tables.output_entry)
 
     @cached_property
@@ -78,7 +78,7 @@ class Program:
 
     @cached_property
     def transit(self) -> frozenset[Entry]:
-        """All outputs of nodes that are not shards, such as partial results and regions read from other workers."""
+        """All intermediate arrays, such as partial results and copies from other workers."""
         return frozenset(pick_entries(self.tables, self.tables.transit_entry))
 
     @cached_property

@@ -26,7 +26,7 @@ class NodeKind(enum.IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class ProgramTables:
-    """Tables of nodes, of the arrays that nodes write (*entries*), and of the pieces and sources of fetches.
+    """Tables of nodes, of their outputs (*entries*), and of the pieces and sources of fetches.
 
     `csrc/core/program/program_tables.h` explains the columns. Rows refer to each other by number. Shapes, begins and
     extents have a column for each dimension. Missing dimensions have length 1.
@@ -96,7 +96,7 @@ class ProgramTables:
 
     @cached_property
     def source_node(self) -> Column:
-        """The node of the fetch that reads each *source* (region)."""
+        """The fetch that reads each *source* (region)."""
         node: Column = self.piece_node[self.source_piece]
         return node
 
@@ -113,7 +113,7 @@ class ProgramTables:
         return marks
 
     def find_entry_tensors(self, operator_outputs: Sequence[Sequence[int]]) -> Column:
-        """Return the tensor to which each entry belongs. `operator_outputs` has the output tensors of each operator."""
+        """Return the tensor of each entry. `operator_outputs` has the output tensors of each operator."""
         first_output = np.cumsum([0, *map(len, operator_outputs)])
         outputs = np.array([tensor for tensors in operator_outputs for tensor in tensors], np.int64)
         tensors: Column = self.node_id[self.entry_node]
@@ -122,7 +122,10 @@ class ProgramTables:
         return tensors
 
     def count_remote_bytes(self, item_bytes: Sequence[int]) -> int:
-        """Count the bytes that fetches read from other workers' memory. `item_bytes` has the bytes per element of each tensor."""
+        """Count the bytes that workers read from each other.
+
+        `item_bytes` has the element size of each tensor.
+        """
         elements = self.piece_extent.prod(axis=1)[self.source_piece]
         owner = self.entry_node[self.source_entry]
         is_remote = self.node_worker[owner] != self.node_worker[self.source_node]

@@ -25,15 +25,14 @@ class Alternative:
     Attributes
     ----------
     axis, meaning
-        The axis, and what it splits: a dimension of the operator's result ("dimension 1"), or "summed over".
+        The axis, and what it splits, such as "dimension 1" of the result, or "summed over".
     communication_bytes
         Bytes that the plan transfers in a training step; None if no such plan exists.
     change
         The additional cost, relative to the present plan: 0.05 is 5 % more. The cost is bytes, or seconds if the
-        interconnect has several levels. Negative if the present plan is more expensive, because of hints or a memory
-        limit.
+        interconnect has several levels.
     remark
-        A sentence: how close to optimal the plan is, or why no such plan exists.
+        How close to optimal the plan is, or why no such plan exists.
     """
 
     axis: str
@@ -83,8 +82,7 @@ def check_layer(layer: str, graph: Graph) -> None:
 def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:
     """Return the best plan for each axis of the operator `layer`, the cheapest first. `seconds` limits each search.
 
-    The searches keep the order of the plan's rounds, but ignore hints and the memory limit. Raises PlanError if the
-    model has no such operator.
+    Hints and the memory limit are ignored. Raises PlanError if the model has no such operator.
     """
     check_layer(layer, partition.graph)
     problem, exact = partition.searched.problem, ALGORITHMS["exact"]
@@ -109,7 +107,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
-    """Choose the layers that transfer the most bytes, at most `most`. Of equal layers, choose one.
+    """Choose up to `most` layers that transfer the most bytes, and only one of equal layers.
 
     The result is in the order of the model.
     """

@@ -39,8 +39,8 @@ def compare_plans(
 ) -> Iterator[ComparedPlan]:
     """Make several plans of a model, one after the other: Tofu's plans, data parallelism and Megatron's plan.
 
-    Changed `settings` give an additional plan, which comes first. Before `make` makes a plan, `report` receives its
-    name.
+    Changed `settings` give an additional plan, which comes first. `make` makes a plan, and `report` receives its name
+    before.
     """
     defaults = {name: DEFAULTS[name] for name in ("algorithm", "replicate")}
     base = replace(settings, plan=None, memory_limit=None, **defaults)

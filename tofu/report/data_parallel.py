@@ -14,7 +14,7 @@ LEAST_SHARE = 0.01  # smaller savings, as a share of the plan's communication, a
 
 
 def plan_data_parallel(problem: Problem) -> Choices:
-    """Split only the batch, and replicate all parameters. Return how this plan splits each operator and tensor.
+    """Return the plan that splits only the batch, and replicates all parameters.
 
     Raises TofuError if the model cannot be split this way.
     """
@@ -24,7 +24,7 @@ def plan_data_parallel(problem: Problem) -> Choices:
 
 
 def describe_data_parallel(partition: Partition) -> str:
-    """Return a sentence of advice. Return "" if data parallelism would not transfer noticeably less than the plan."""
+    """Advise data parallelism if it transfers much less than the plan. If not, return ""."""
     plan = partition.plan
     try:
         moved_bytes = evaluate(plan_data_parallel(partition.searched.problem)).total_bytes

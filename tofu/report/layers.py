@@ -18,7 +18,7 @@ from tofu.search.cost import evaluate
 class LayerTransfer(NamedTuple):
     """The bytes of one tensor that workers read from each other in one phase of a training step.
 
-    The layer reads the tensor. If `is_result` is True, the tensor is a result of the layer instead.
+    The tensor is an input of the layer, or a result if `is_result` is True.
     """
 
     phase: Phase
@@ -28,7 +28,7 @@ class LayerTransfer(NamedTuple):
 
 
 class TensorLayout(NamedTuple):
-    """A tensor, and how a plan splits it. `layout` has the dimension that each round splits; None means replicated."""
+    """A tensor and its split. `layout` has the dimension that each round splits, or None."""
 
     name: str
     shape: tuple[int, ...]
@@ -44,7 +44,7 @@ class LayerRow:
     name
         The name of an operator, or a part of the model with its source line: `block_0 train.py:60`.
     operator, gradient
-        The forward and the backward operator with the most computation. Without backward operators, both are the same.
+        The forward and the backward operator with the most computation.
     line
         The line of the program, or "".
     result
@@ -54,7 +54,7 @@ class LayerRow:
     parameters
         The parameters that no earlier layer reads.
     transfers
-        Bytes that the layer's operators, and the updates of its parameters, read from other workers.
+        Bytes that the layer's operators and weight updates read from other workers.
     """
 
     name: str
@@ -81,7 +81,7 @@ class LayerRow:
 def list_layers(partition: Partition) -> list[LayerRow]:
     """List the layers in the order of the model. The sum of their `moved_bytes` is the plan's communication.
 
-    Operators that Tofu added, such as sums of several gradients, are listed only if they transfer bytes.
+    Operators that Tofu added are listed only if they transfer bytes.
     """
     graph, plan = partition.graph, partition.plan
     layer_of_operator = find_layers(graph)
@@ -176,7 +176,7 @@ def _find_owners(partition: Partition) -> dict[int, int]:
 
 
 def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
-    """Explain what each axis splits, for example `b: dimension 0; co, h: dimension 1` of the layers' results."""
+    """Explain what each axis splits in the layers' results, for example `b: dimension 0; co, h: dimension 1`."""
     problem, meanings = partition.problem, dict[str, dict[str, None]]()
     for layer in layers:
         # The backward operator may have an axis of the same name with another meaning.

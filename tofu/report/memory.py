@@ -26,7 +26,7 @@ class Device(Protocol):
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """The rows above the sum: title -> bytes. Rows in which all devices have 0 are not shown."""
+        """The rows above the sum: title -> bytes."""
 
     @property
     def total(self) -> tuple[str, int]:
@@ -75,7 +75,7 @@ class MemoryComparison(ABC):
         return self.largest.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def describe_fit(self, device_bytes: int) -> str:
-        """Return sentences about whether `device_bytes` suffice for one device alone and for every worker."""
+        """Explain if `device_bytes` are enough for one device alone, and for every worker."""
         devices = {device.name: device for device in (self.columns[0][1], self.largest)}
         return "\n".join(
             f"{name} needs {format_bytes(device.needed_bytes)}: it "

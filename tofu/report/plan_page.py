@@ -33,7 +33,7 @@ WIDTH, HEIGHT, GAP = 64.0, 32.0, 1.5
 
 
 def render_page(partition: Partition, title: str) -> str:
-    """Return the page as HTML. Short searches find the cost of other splits for the layers that transfer most."""
+    """Return the page as HTML. It shows other splits for the layers that transfer most."""
     environment = Environment(
         loader=PackageLoader("tofu", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )

@@ -108,7 +108,7 @@ def format_choice(choice: Sequence[object]) -> str:
 
 
 def alternatives_table(partition: Partition, layer: str) -> Table:
-    """Return a table of the axes along which `layer` can be split. A short search finds the best plan for each axis."""
+    """Return a table with the best plan for each axis of `layer`, from a short search."""
     check_layer(layer, partition.graph)
     layer = find_operator(partition, layer)
     alternatives, plan = find_alternatives(partition, layer), partition.plan
@@ -158,7 +158,7 @@ def print_memory(console: Console, partition: Partition) -> None:
 
 
 def describe_unmeasured(backend: Backend) -> str:
-    """Return a sentence about the memory that this backend does not count in plans; "" if it counts everything."""
+    """Return a sentence about memory that this backend does not count, or ""."""
     if not backend.unmeasured:
         return ""
     return f"Not counted: {backend.unmeasured}; `python -m tofu memory` adds them."

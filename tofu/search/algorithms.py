@@ -36,11 +36,11 @@ class Algorithm:
     name
         The name that users pass as `algorithm=`.
     run
-        Function that finds a plan. Hints (splits that the user fixes) override the algorithm's own decisions.
+        Function that finds a plan. Hints (splits that the user fixes) come before the algorithm's decisions.
     guarantee
-        A statement about every plan of the algorithm, which is printed with the search's proofs.
+        A sentence about the quality of the algorithm's plans.
     is_search
-        True if the algorithm tries several orders of the rounds, and can respect a memory limit. False for baselines.
+        True for searches, which try several orders of the rounds. False for baselines.
     splits_once
         True if the algorithm splits each operator and each tensor only once, over all workers.
     """
@@ -56,8 +56,8 @@ class Algorithm:
     ) -> Solution:
         """Find a plan for a problem.
 
-        If a round can split no operator, raise InfeasibleError, or, with `replicates`, let workers repeat computations.
-        Also raises InfeasibleError if the algorithm does not apply to the model, and PlanError if hints are impossible.
+        If `replicates` is True, workers may repeat computations. Raises InfeasibleError if the model cannot be split or
+        the algorithm does not apply, and PlanError if hints are impossible.
         """
         solution = self.run(problem, hints or {}, effort).apply_to(problem)
         unsplit_round = explain_unsplit_round(solution.choices)
@@ -79,7 +79,7 @@ class Algorithm:
         return list_orders(factors) if self.is_search else (factors,)
 
     def describe_optimality(self, cost: int, proofs: Sequence[Proof], orders: str = "") -> str:
-        """Return a sentence: how close to optimal a plan with this cost is.
+        """Describe how close to optimal a plan with this cost is.
 
         `proofs` are lower bounds of the search. `orders` describes the orders of the rounds if not all were searched.
         """
@@ -148,7 +148,7 @@ def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
 
 
 def describe_gap(cost: int, bound: int, among: str = "") -> str:
-    """Compare `cost` with a lower bound in words, such as "optimal". Return "" if nothing is known.
+    """Compare `cost` with a lower bound in words, such as "optimal", or return "".
 
     `among` names the plans for which the bound is valid.
     """

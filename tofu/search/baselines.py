@@ -30,7 +30,7 @@ Hints = Mapping[str, Any]
 
 
 def plan_allrow(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Split every tensor along the first dimension that is long enough. Hints are kept."""
+    """Split every tensor along the first possible dimension. Hints are kept."""
     given = resolve_hints(problem, hints)
     first = {t: _first_dimension(problem, t) for t in range(len(problem.graph.tensors)) if _is_free(problem, t)}
     return solve_recursively(_for_bytes(problem), FixedChoices(given.operators, first | given.tensors), effort)

@@ -22,7 +22,7 @@ ChoiceArray = npt.NDArray[np.int32]
 class FixedChoices(NamedTuple):
     """Decisions that a search may not change: in each round, an operator's axis or a tensor's dimension.
 
-    The value FREE leaves a round to the search. Operators and tensors that are not listed are free in all rounds.
+    The value FREE leaves a round to the search. All other operators and tensors are free.
     """
 
     operators: dict[int, list[int]]
@@ -47,12 +47,10 @@ class Choices:
     problem
         The search problem.
     operators, tensors
-        `operators[o, round]` is the number of the axis along which the round splits operator o. `tensors[t, round]` is
-        the dimension along which it splits tensor t. -1 means replicated. The last rows of `operators` are the updates
-        of weights.
+        The split in each round: `operators[o, round]` is an axis, and `tensors[t, round]` is a dimension. -1 means
+        replicated. The last rows of `operators` are weight updates.
     kept
-        Tensors that a worker reads from others only once, and keeps until their last use. Other tensors are kept only
-        for a group of operators, such as equal time steps.
+        Tensors that a worker reads from others only once, and keeps until their last use.
     reread
         Tensors whose elements are read from other workers again for each operator.
     """
@@ -101,7 +99,7 @@ def make_choices(
 class NamedChoices:
     """The decisions of a plan, by the names of operators and tensors.
 
-    Smaller operators that replace an operator of the model have one decision, under its name.
+    Smaller operators share the decision and the name of the operator that they replace.
     """
 
     tensors: Mapping[str, DimensionChoice]

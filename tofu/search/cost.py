@@ -37,7 +37,7 @@ def price(choices: Choices) -> int:
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Count the bytes and the reads that cross the interconnect's level of each round.
 
-    The bytes add up to the total of `evaluate`. If rounds share a level, its reads count for the first of them.
+    The bytes add up to the total of `evaluate`.
     """
     problem = choices.problem
     counts, waits = _core.count_levels(
@@ -47,9 +47,9 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def list_worth_keeping(choices: Choices) -> list[int]:
-    """Return the tensors that a worker should keep for later operators, after reading elements from other workers.
+    """Return the tensors that a worker should keep for later operators after it has read them.
 
-    Tensors that save the most bytes per byte of memory come first. The list is empty if workers always keep them
+    Tensors that save the most bytes for their memory come first. The list is empty if workers always keep them
     (`TransferRules.shares_regions`).
     """
     problem = choices.problem
@@ -68,8 +68,7 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 def list_worth_rereading(choices: Choices) -> list[int]:
     """Return the tensors whose elements workers may read again for each operator, to save memory.
 
-    Tensors for which this costs the smallest share of bytes come first. The list is empty if
-    `TransferRules.shares_regions` is True.
+    The cheapest come first. The list is empty if `TransferRules.shares_regions` is True.
     """
     problem = choices.problem
     if problem.rules.shares_regions:

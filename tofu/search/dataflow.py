@@ -22,19 +22,17 @@ class Dataflow:
     readers
         The operators that read each tensor, and the positions among their inputs.
     kinds
-        A number for each operator. Operators with equal operation, attributes, shapes, types and phase have the same
-        number.
+        A number for each operator. It is the same for equal operations, attributes, shapes, types and phases.
     signatures
-        A number for each operator. Operators of the same kind that read the same parameters have the same number.
+        A number for each operator. It is the same for operators of the same kind that read the same parameters.
     futures
         A hash of the operators that read each operator's results, over up to three edges.
     forward
-        Operator of the forward pass -> operators that compute its inputs. If no backward operator names its forward
-        operator, all operators belong to the forward pass.
+        Operator of the forward pass -> operators that compute its inputs.
     followers
         Operator in `forward` -> operators in `forward` that read its results.
     shared
-        Parameters and auxiliary states. Operators that read different parameters or states are not equal.
+        Parameters and auxiliary states.
     """
 
     graph: Graph
@@ -52,9 +50,9 @@ class Dataflow:
         return tensor in self.shared
 
     def for_layers(self) -> Dataflow:
-        """Return the same edges with larger classes, in which operators of equal layers correspond.
+        """Return the same edges, with larger classes for comparing layers.
 
-        These classes ignore parameters, and tensors that are computed from parameters alone.
+        These classes ignore parameters.
         """
         shared = set(self.shared)
         for operator in self.graph.operators:

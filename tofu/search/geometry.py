@@ -18,7 +18,7 @@ def find_shards(problem: Problem, tensor: int, layout: Sequence[int]) -> _core.I
 def count_state_bytes(choices: Choices, states: int) -> tuple[int, ...]:
     """Return the bytes of optimizer state on each worker.
 
-    `states` is the number of arrays that the optimizer has for each weight. Each has the shape and type of the weight.
+    The optimizer has `states` arrays for each weight, with the weight's shape and type.
     """
     problem = choices.problem
     held = [0] * prod(problem.factors)

@@ -27,8 +27,8 @@ Readers = Mapping[int, Sequence[int]]
 def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split the batch over all workers, replicate the parameters, and sum the parameters' gradients on all workers.
 
-    The batch is dimension 0 of every input, or dimension 1 if a loop takes one slice in each iteration, such as a time
-    step. `hints` may name another dimension. Raises InfeasibleError if no input is long enough.
+    The batch is dimension 0 of every input. If a loop reads the input step by step, it is dimension 1. `hints` may name
+    another dimension. Raises InfeasibleError if no input is long enough.
     """
     workers = prod(problem.factors)
     inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}
@@ -69,14 +69,12 @@ def _find_batch_dimension(problem: Problem, tensor: int) -> int:
 def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split matrix products in pairs, as Megatron-LM does for Transformers.
 
-    The first weight of a pair is split by columns and the second by rows. So nothing is transferred between the
-    products. A Transformer has two kinds of pairs:
+    The first weight of a pair is split by columns, and the second by rows. A Transformer has two kinds of pairs:
     - the products for query, key and value, then the output product of the attention, split by heads, and
     - the two products of each feed-forward block.
 
-    Products at the end of the model are split by columns. Lookup tables are also split by columns, and every worker
-    gets the complete result of a lookup. Everything else is replicated. Raises InfeasibleError if the model has no
-    pair, or a product that is in no pair.
+    Lookup tables, and products at the end of the model, are split by columns. Everything else is replicated. Raises
+    InfeasibleError if a product belongs to no pair, or if there are no pairs.
     """
     pairs = _find_pairs(problem)
     propagated = propagate(problem, {**pairs.weights, **pairs.tables}, pairs.lookups)
@@ -91,10 +89,9 @@ def _complete(
     operators: Collection[int],
     tensors: Collection[int],
 ) -> Solution:
-    """Complete a plan: keep the splits in `propagated`, and replicate most other operators and tensors.
+    """Complete the plan `propagated`, and replicate most other operators and tensors.
 
-    A search splits `operators`, `tensors`, head gradients, operators that draw random numbers, and lengths without
-    equal parts.
+    A search splits the rest, including `operators` and `tensors`.
     """
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]
@@ -143,7 +140,7 @@ def _find_sums(problem: Problem, propagated: Propagated) -> tuple[set[int], set[
 
 @dataclass(frozen=True)
 class _Product:
-    """A matrix product of the forward pass: an operator that sums over the rows of a weight matrix."""
+    """A matrix product of the forward pass, which sums over the rows of a weight."""
 
     operator: int
     weight: int

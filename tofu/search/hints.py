@@ -29,9 +29,8 @@ SPECIAL = {"...": "...", "-": "None", "None": "None"}
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
     """Convert hints to decisions that a search may not change.
 
-    A hint for a tensor is a dimension, and a hint for an operator is the name of an axis. Two other hints are None
-    (replicate) and Ellipsis (let the search choose). A hint applies to all rounds. A list has a hint for each round.
-    Raises PlanError if hints are impossible.
+    A hint for a tensor is a dimension, and a hint for an operator is the name of an axis. None replicates, and Ellipsis
+    lets the search choose. A list has a hint for each round. Raises PlanError if hints are impossible.
     """
     fixed = FixedChoices({}, {})
     problems = []
@@ -153,7 +152,7 @@ def _explain_infeasible(
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     """Convert names in a plan to numbers of operators and tensors. Raise PlanError with everything that does not fit.
 
-    The plan's fingerprint is not checked. Smaller operators that replace an operator of the plan are split like it.
+    The plan's fingerprint is not checked.
     """
     if tuple(plan.factors) != problem.factors:
         raise PlanError(

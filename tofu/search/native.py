@@ -36,23 +36,23 @@ class TransferRules:
     splits_equally
         True if all parts of a dimension or axis must be equally long.
     overlaps
-        True if a length without equal parts, such as 10 for 3 workers, is split into parts that overlap
-        (tofu/analysis/uneven.py). False if it is replicated.
+        True if a length such as 10 for 3 workers is split into overlapping parts (tofu/analysis/uneven.py). False if it
+        is replicated.
     overlaps_given
-        The arguments of the step whose parts may overlap: "none", "needed" (large arguments without equal parts), or
+        Arguments of the step that may have overlapping parts: "none", "needed" (large ones without equal parts), or
         "free" (all).
     shares_regions
         True if all operators of a phase share the elements that a worker reads (csrc/core/cost/sharing.h). False if
-        only equal time steps do.
+        only equal time steps share them.
     stages_small_sums
-        True if workers share the computation of small sums, as of large ones. False if each worker reads all addends.
+        True if workers share the computation of small sums. False if each worker reads all addends.
     relays_in_groups
-        True for hierarchical collectives: a group of workers receives each element once, and adds its partial results
-        before it sends them. False if all workers read directly from each other.
+        True for hierarchical collectives: a group of workers receives each element once, and sends sums of partial
+        results. False if all workers read directly from each other.
     repeats_operators
-        True if all workers may repeat a cheap operator, which computes no more elements than its tensors have.
+        True if all workers may repeat cheap operators, such as additions.
     ties_layers
-        True if repeated layers are planned once (tofu/search/repeated_layers.py), for graphs of many small operators.
+        True if repeated layers are planned once (tofu/search/repeated_layers.py).
     """
 
     splits_equally: bool = False
@@ -88,14 +88,10 @@ def build_native_graph(
     factors: Sequence[int],
     even: frozenset[Extents] = frozenset(),
 ) -> _core.Graph:
-    """Convert a graph for the native search. Tensors and operators keep their numbers; updates of weights follow.
+    """Convert a graph for the native search. Tensors and operators keep their numbers.
 
-    - Operators whose results are unused read nothing.
-    - Tensors may be replicated if `list_replicable` allows it.
-    - Equal operators (`equal`) that are split alike share the elements that they read.
-    - Lengths in `even` are not split into parts that overlap.
-
-    Raises UnsupportedError for tensors whose bytes cannot be counted in 64 bits.
+    Tensors whose shape is in `even` are not split into overlapping parts. Raises UnsupportedError if a tensor is too
+    large to count its bytes in 64 bits.
     """
     check_counts(graph, prod(factors))
     native = _core.Graph()
@@ -190,7 +186,7 @@ def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _c
 def list_replicable(graph: Graph) -> list[bool]:
     """Return a list with True for the tensors that every worker may store whole.
 
-    These are small tensors, tensors that operators update in place, and tensors inside a replaced operator.
+    These are small tensors, and tensors inside a replaced operator or updated in place.
     """
     return [
         tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
@@ -199,7 +195,7 @@ def list_replicable(graph: Graph) -> list[bool]:
 
 
 def list_uneven(graph: Graph, rules: TransferRules, factors: Sequence[int]) -> list[int]:
-    """Return the tensors whose shards may overlap: intermediate results, and the arguments that `rules` allows."""
+    """Return the tensors whose shards may overlap according to `rules`."""
     returned = {*graph.outputs, *graph.gradients.values()}
     return [
         n
@@ -262,9 +258,9 @@ def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
 
 
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
-    """Return the cheap operators, such as additions: they compute at most as many elements as their tensors have.
+    """Return the cheap operators, such as additions.
 
-    Operators that draw random numbers are left out.
+    They compute no more elements than their tensors have, and draw no random numbers.
     """
     sizes = [prod(tensor.shape) for tensor in graph.tensors]
     return [
@@ -295,7 +291,7 @@ def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -
 
 
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
-    """Return the operators on which the graph's results depend, directly or through a state."""
+    """Return the operators that the graph's results depend on."""
     wanted = set(graph.results)
     live: set[int] = set()
     for position in reversed(range(len(graph.operators))):

@@ -40,14 +40,13 @@ class Problem:
     graph, accesses
         The semantic graph, and the axes and regions of each operator.
     arrangement
-        The prime factors of the number of workers, one for each round. If a search minimises time, also the
-        interconnect's bandwidths.
+        The prime factors of the number of workers, one for each round, and the interconnect's bandwidths if known.
     equal
         The equal time steps of recurrences. Equal operators share the elements that they read from other workers.
     native
-        The graph in the native code's format. Equal operators may be split differently, because saved plans may do so.
+        The graph in the native code's format. Equal operators may be split differently.
     make_search_graph
-        Function that takes equal parts, and returns a native graph in which these are split alike.
+        Function that takes equal parts and returns a native graph. It splits them alike.
     rules
         The rules by which the engine splits and transfers data.
     layers
@@ -55,9 +54,9 @@ class Problem:
     period
         The distance between two layers that are split alike: 1 for all layers, 2 for every second layer.
     tied_steps
-        The equal time steps that a search splits alike. Some may be missing because of hints.
+        The equal time steps that a search splits alike.
     always_ties
-        True if repeated layers are never planned separately, but all alike or every second one alike.
+        True if repeated layers are never planned separately.
     find_layers
         Function that returns the repeated layers for a `period`.
     """
@@ -96,8 +95,8 @@ class Problem:
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
         """Yield variants of the problem to search in turn, the most restricted variant first.
 
-        The first variant splits all repeated layers alike. Without `always_ties`, the second variant splits every
-        second layer alike, and the third plans each layer separately. All variants keep the fixed choices.
+        The first variant splits all repeated layers alike. If `always_ties` is False, the second splits every second
+        layer alike, and the third plans each layer separately.
         """
         tied = self.with_fixed_choices(operators, tensors)
         if not tied.layers.operators:
@@ -112,10 +111,10 @@ class Problem:
             yield replace(tied, layers=NO_PARTS)
 
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
-        """Return a copy for these fixed choices. Equal operators with different fixed choices may be split differently.
+        """Return a copy for these fixed choices.
 
-        If equal layers have different fixed choices, all layers may be split differently. A choice that is fixed in one
-        time step holds for equal steps, too.
+        If equal layers have different fixed choices, all layers may be split differently. A choice for one time step
+        holds for equal steps, too.
         """
         layers = self.layers
         fixed = ((layers.operators, operators), (layers.tensors, tensors))
@@ -130,7 +129,7 @@ class Problem:
 
     @property
     def ties(self) -> str:
-        """A name for the plans that a search covers: "that treat equal time steps alike", "" for all plans."""
+        """Words for the plans that a search covers, such as "that treat equal time steps alike"."""
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
         alike = []
@@ -173,7 +172,7 @@ class Problem:
     def with_memory_price(self, price: float, split: Collection[int] = ()) -> Problem:
         """Return a copy in which memory has a price. All tensors except `split` may be replicated.
 
-        Each byte that a worker stores for the whole step costs `price`, in the unit that the search minimises.
+        Each byte that a worker stores costs `price`, in the unit that the search minimises.
         """
         weights = weigh_tensors(self.graph)
 
@@ -197,7 +196,7 @@ class Problem:
 
 @contextmanager
 def refuse_excess(problem: Problem) -> Iterator[None]:
-    """Raise InfeasibleError if native code in this `with` block runs out of memory, or a byte count overflows."""
+    """Raise InfeasibleError if native code in this `with` block needs too much memory."""
     what = f"{prod(problem.factors)} workers and {len(problem.graph.operators)} operators"
     try:
         yield

@@ -34,11 +34,11 @@ def propagate(
 ) -> Propagated:
     """Follow the splits of some tensors, `seeds` (tensor -> dimension), through all operators in order.
 
-    - An operator is split along the axis along which most bytes of its inputs are split. So are its parameters.
+    - An operator and its parameters are split like most bytes of its inputs.
     - Without such an axis, or if the axis is too short, an operator is not split.
     - Splits do not continue through the results of operators in `gathered`.
-    - A value that a loop passes on stays split only if the next iteration's value is split alike.
-    - If each iteration of a loop takes one slice along the split dimension, the next dimension is split instead.
+    - A loop's value stays split only if the next iteration's value is split alike.
+    - If a loop reads slices of the split dimension, the next dimension is split.
     - Seeds in `guessed` are split along another dimension if their readers need this.
     """
     seeds, unsplit, pending = dict(seeds), set[int](), set(guessed)
@@ -137,10 +137,10 @@ def choose_axis(
     guessed: Collection[int] = (),
     parts: int | None = None,
 ) -> int | None:
-    """Return the axis along which most bytes of an operator's inputs are split already, or None.
+    """Choose the axis that fits the splits of an operator's inputs, or return None.
 
-    The axis must have at least `parts` elements, by default the number of workers. Axes along which the operator only
-    moves elements are left out. Inputs in `guessed` decide only if no other input does.
+    If inputs are split differently, the one with the most bytes decides. Inputs in `guessed` decide only if no other
+    input does. The axis has at least `parts` elements, by default one for each worker.
     """
     graph, access = problem.graph, problem.accesses[operator]
     parts = prod(problem.factors) if parts is None else parts
@@ -168,7 +168,7 @@ def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
 
 
 def find_main_dimension(rows: Sequence[Row], axis: int) -> int | None:
-    """Return the dimension whose index moves fastest along `axis`; None if no index depends on it."""
+    """Return the dimension whose index moves fastest along `axis`, or None."""
     reach = {d: abs(factor) for d, row in enumerate(rows) for a, factor in row.terms if a == axis}
     return max(reach, key=lambda d: reach[d]) if reach else None
 

@@ -82,7 +82,7 @@ NO_PARTS = EqualParts((), ())
 
 
 def find_equal_parts(graph: Graph) -> EqualParts:
-    """Find equal time steps in a graph. Return families of operators and tensors that correspond in these steps.
+    """Find operators and tensors that correspond in equal time steps of a graph.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())

@@ -39,7 +39,7 @@ Seed: TypeAlias = tuple[Any, ...]
 
 
 def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], period: int = PERIOD) -> EqualParts:
-    """Find corresponding operators and tensors of layers that are `period` apart. They must be split alike.
+    """Find operators and tensors that correspond in layers that are `period` apart.
 
     The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers.
 

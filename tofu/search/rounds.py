@@ -29,7 +29,7 @@ def factorize(workers: int) -> tuple[int, ...]:
 
 
 def list_orders(factors: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Return at most `MOST_ORDERS` different orders of the factors. Orders that begin with a large factor come first.
+    """Return up to `MOST_ORDERS` orders of the factors, first those that begin with a large factor.
 
     >>> list_orders((3, 2, 2))
     ((3, 2, 2), (2, 3, 2), (2, 2, 3))
@@ -54,7 +54,7 @@ def _walk_orders(left: Counter[int], length: int) -> Iterator[tuple[int, ...]]:
 
 
 def always_divides(extents: Sequence[int], factors: Sequence[int]) -> bool:
-    """Return True if dividing a length by each factor in turn never fails, whichever lengths are chosen.
+    """Return True if each factor always finds a length that it divides, whatever the earlier choices.
 
     >>> always_divides((8, 3), (2, 2)), always_divides((4, 3), (2, 2, 2))
     (True, False)
@@ -76,7 +76,7 @@ def _always_divides(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
 
 @cache
 def can_divide(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
-    """Return True if each factor in turn can divide one of the lengths.
+    """Return True if the factors can divide the lengths, one after another.
 
     >>> can_divide((8, 3), (2, 3)), can_divide((8, 8), (2, 3))
     (True, False)

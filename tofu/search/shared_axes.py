@@ -17,7 +17,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 
 def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[OperatorAccess, ...]:
-    """Drop axes along which an operator cannot be split, because a related operator must be split alike."""
+    """Restrict operators that must be split alike to their common axes."""
     groups = [members for members in _group(graph) if len(members) > 1]
     shared = list(accesses)
     align = _Alignment()
@@ -87,8 +87,7 @@ def _add_missing_axes(access: OperatorAccess, axes: Mapping[str, int]) -> Operat
 def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
     """Rename the axes of an operator after the dimensions that they index.
 
-    `names` has the names of the inputs' dimensions, then of the outputs' dimensions. Axes without a unique name are
-    dropped.
+    `names` has the dimensions of the inputs, then of the outputs. Axes without a unique name are dropped.
     """
     access = without_nested_axes(access)
     found: list[set[str]] = [set() for _ in access.axes]

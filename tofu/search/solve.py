@@ -68,7 +68,7 @@ class Proof:
     Attributes
     ----------
     lower_bound
-        Each of these plans transfers at least this number of bytes. 0 if no search has ended, None without a proof.
+        Bytes that each of these plans transfers at least. 0 if no search has ended, None without a proof.
     among
         Words for the plans, such as " among plans that treat each repeated layer alike". Empty for all plans.
     """
@@ -94,7 +94,7 @@ class Solution:
 
 
 def combine_proofs(solutions: Sequence[Solution]) -> tuple[Proof, ...]:
-    """Return the smallest lower bound for each set of plans. All solutions must have a bound for this set."""
+    """Return the smallest lower bound for each set of plans that all solutions cover."""
     bounds = [{proof.among: proof.lower_bound for proof in solution.proofs} for solution in solutions]
     covered = [among for among in (bounds[0] if bounds else ()) if all(among in bound for bound in bounds)]
     return tuple(Proof(_find_least([bound[among] for bound in bounds]), among) for among in covered)
@@ -108,9 +108,8 @@ def _find_least(bounds: Sequence[int | None]) -> int | None:
 def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
     """Find the best plan for all rounds together, and a lower bound of the cost (csrc/core/search/exact.h).
 
-    In graphs with repeated layers, a first search splits all layers alike. A second search starts from this plan, and
-    splits every second layer alike. Raises PlanError if fixed choices contradict each other, and InfeasibleError if the
-    graph is too densely connected.
+    A first search splits all repeated layers alike, and a second search every second layer. Raises PlanError if fixed
+    choices contradict each other, and InfeasibleError if the graph is too densely connected.
     """
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
     refines_start = False
@@ -178,9 +177,9 @@ def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
 
 
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
-    """Return a plan that keeps fixed choices. A search decides the rest: round by round, or exactly if `exactly=True`.
+    """Complete fixed choices to a plan. The search is recursive, or exact if `exactly=True`.
 
-    The search counts bytes, and may split equal operators differently. Raises PlanError if no plan exists.
+    Raises PlanError if no plan exists.
     """
     request = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):

@@ -32,7 +32,7 @@ class OperatorDescriptions(Protocol):
         """Return the output shapes that the framework infers, or None. Raise an error if the inputs are invalid."""
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
-        """Return True if an operator draws random numbers, but its description does not show it.
+        """Return True if an operator draws random numbers that its description does not show.
 
         `is_whole` is True if the operator has no axis along which it can be split.
         """
@@ -41,11 +41,11 @@ class OperatorDescriptions(Protocol):
 def find_strategies(
     graph: Graph, framework: OperatorDescriptions, undescribed: str = "error"
 ) -> tuple[OperatorAccess, ...]:
-    """Find the axes along which each operator can be split, and the regions that each part then accesses.
+    """Find the possible splits of each operator, and the regions that the parts read and write.
 
-    Raises UndescribedOperatorError with all operators that have no description. Raises UnsupportedError if a
-    description does not cover an operator's attributes, and DescriptionError if a description contradicts the shapes.
-    With `undescribed="replicate"`, every worker computes them whole instead.
+    Raises UndescribedOperatorError if an operator has no description. With `undescribed="replicate"`, every worker
+    computes this operator instead. Raises UnsupportedError if a description does not cover an operator's attributes,
+    and DescriptionError if a description contradicts the shapes.
     """
     check_descriptions(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
@@ -157,7 +157,7 @@ _UNDESCRIBED = describe(lambda *tensors: lambda *i: 0.0)
 
 
 def make_whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason: str) -> OperatorAccess:
-    """Describe an operator that reads and writes whole tensors. `reason` tells why no description applies."""
+    """Describe an operator that reads and writes whole tensors, because of `reason`."""
 
     def rows(shape: Shape) -> tuple[Row, ...]:
         return tuple(Row((), 0, extent) for extent in shape)
@@ -209,7 +209,7 @@ def _explain_shape_disagreement(
 def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
     """Return the region of a tensor that a part accesses. `box` is the part's range of each axis.
 
-    The region may exceed the tensor. `ComputeRegions` in `csrc/core/geometry` must return the same region.
+    The region may exceed the tensor.
     """
     result = []
     for (terms, lower, upper), dimension in zip(rows, shape, strict=True):

@@ -42,10 +42,10 @@ class Level:
     Attributes
     ----------
     bytes_per_second
-        The bandwidth of the level: all bytes that cross it, from all workers, in one second.
+        The bandwidth of the level, for all workers together.
     workers
-        The number of groups that the level connects, such as 8 devices of a host. If it is None for all levels, each
-        level belongs to one prime factor of the number of workers.
+        The number of groups that the level connects, such as 8 devices of a host. If it is None, each level has one
+        prime factor of the number of workers.
     microseconds
         The time before a read across the level begins.
     """
@@ -57,7 +57,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The rounds of a plan: the number of parts into which each round splits, and how fast these parts communicate.
+    """The rounds of a plan: the number of parts of each round, and how fast they communicate.
 
     `bandwidths` are in bytes per second, and `latencies` in microseconds. Without bandwidths, a search minimises bytes.
     `latencies` is empty if all are zero.
@@ -69,7 +69,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """The nanoseconds per byte of each level, and the nanoseconds before a read begins."""
+        """Nanoseconds per byte ("prices") and before a read ("latencies"), for each level."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),

@@ -38,7 +38,7 @@ class TrainingOption:
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal
-        The error if no plan of this kind exists; `simulation` is then None.
+        The error if no plan of this kind exists, else None.
     """
 
     workers: int
@@ -71,7 +71,7 @@ class Advice:
     def best(self) -> TrainingOption | None:
         """The recommended option; None if no option fits into memory.
 
-        It has the fewest workers of all options that are nearly as fast as the fastest (`LEAST_GAIN`).
+        It is nearly as fast as the fastest (`LEAST_GAIN`), with as few workers as possible.
         """
         fitting = [option for option in self.options if option.fits]
         if not fitting:
@@ -152,11 +152,11 @@ def advise(
 ) -> Advice:
     """Simulate a training step on one device and on several, and return all options sorted by speed.
 
-    `workers` lists the numbers of devices to try. The default is 2, 4, 8, ... up to all devices of the machine. Three
-    plans are simulated: the plan for the settings, the plan that replicates as much as fits, and data parallelism.
-    `make` makes each plan. Before that, `report` is called with the plan's name.
+    `workers` lists the numbers of devices to try, by default 2, 4, 8, ... up to all devices. Three plans are simulated:
+    the plan for the settings, the plan that replicates as much as fits, and data parallelism. `make` makes a plan, and
+    `report` receives its name before.
 
-    If a model cannot be split, only one device is simulated. Raises TofuError for wrong arguments.
+    Raises TofuError for wrong arguments.
     """
     powers_of_two = (1 << power for power in range(1, machine.devices.bit_length()))
     counts = read_counts(workers) or [count for count in powers_of_two if count <= machine.devices]
@@ -172,7 +172,7 @@ def advise(
 
 
 def read_counts(workers: Any) -> tuple[int, ...]:
-    """Return the numbers of workers without repetitions. Raise TofuError if `workers` is not a list of integers from 2 on."""
+    """Return the different numbers of workers. Raise TofuError for anything but integers from 2 on."""
     if isinstance(workers, Iterable) and not isinstance(workers, str):
         workers = [int(count) if isinstance(count, np.integer) else count for count in workers]
     try:

@@ -29,7 +29,7 @@ _WORD = re.compile(r"[a-z_]+")
 
 
 def name_kind(op: str, attributes: Mapping[str, Any]) -> str:
-    """Name the kind of a kernel: its operator, and the attributes that are words.
+    """Return a name for the kind of a kernel, from its operator and attributes.
 
     >>> name_kind("Activation", {"act_type": "tanh", "num_args": "1"})
     'Activation(tanh)'
@@ -61,16 +61,16 @@ class Rates:
     ----------
     contracted, other
         Operations per second, by type of the result: in contractions such as matrix products, and in other arithmetic.
-        A type that is missing is as fast as "float32".
+        The default is the speed of "float32".
     memory
         Bytes per second of the device's memory.
     call, call_of_several
         Seconds from one kernel to the next, on one device and on several.
     units, tile, half_depth
-        The number of arithmetic units, the elements of a tile, and the depth at half speed. If `units` is 0, all
+        The number of arithmetic units, the elements of a tile, and the depth at half speed. 0 units mean that all
         contractions run at full speed.
     cache
-        Bytes of the cache near a processor. Bytes of a kernel beyond this number take longer.
+        Bytes of the cache near a processor.
     measured
         Kind of kernel (`name_kind`) -> its measured rates.
     """
@@ -87,7 +87,7 @@ class Rates:
     measured: Mapping[str, KernelRates] = field(default_factory=dict)
 
     def contract(self, operations: int, elements: int, depth: int, dtype: str) -> float:
-        """Return the seconds of a contraction. Each of the `elements` of the result is a sum of `depth` products."""
+        """Return the seconds of `elements` sums of `depth` products each."""
         peak = self.contracted.get(dtype, self.contracted["float32"])
         return operations / (peak * self._find_efficiency(elements, depth))
 

@@ -38,16 +38,18 @@ NO_LIMIT = 1 << 62
 class Link:
     """A level of the interconnect.
 
-    The top level divides the devices into `parts` parts. Each lower level divides each part of the level above.
+    Two hosts with eight GPUs each have two levels: `Link(2, 50e9)` between hosts, then `Link(8, 450e9)` inside a host.
 
     Attributes
     ----------
+    parts
+        Number of hosts or devices that the level connects.
     bytes_per_second
-        Bandwidth at which one part reads from all other parts, while all parts read at the same time.
+        Bandwidth of each part, while all parts read from each other.
     seconds
         Latency: the seconds before the first byte arrives.
     shared
-        Bandwidth of all parts together; None if it is the sum of their bandwidths.
+        Bandwidth that all parts share, or None if each part has its own.
     """
 
     parts: int
@@ -63,12 +65,11 @@ class Machine:
     Attributes
     ----------
     reserved_bytes
-        The memory of a device that the framework and its kernels need in addition to a model.
+        The memory of a device that the framework needs for itself.
     rates
         The speed of a device.
     links
-        The levels of the interconnect, the top level first. Empty if a device reads other devices' memory as fast as
-        its own.
+        The levels of the interconnect, the top level first. Empty if all memory is equally fast.
     host
         Bytes per second between the host's memory and all devices together; 0 if the devices are the host.
     fetches_overlap
@@ -78,7 +79,7 @@ class Machine:
     step
         Seconds from the start of a training step to its first kernel.
     slowdown, slowdown_of_several
-        Factor by which kernels take longer in a training step than alone, on one device and on several.
+        Factor by which kernels are slower in a training step than alone, on one device and on several.
     """
 
     name: str
@@ -101,7 +102,7 @@ class Machine:
         return self.memory_bytes - self.reserved_bytes
 
     def level_of(self, a: int, b: int) -> int:
-        """Return the level of the interconnect between devices `a` and `b`: the highest level that separates them."""
+        """Return the highest level of the interconnect that separates devices `a` and `b`."""
         part_size = self.devices
         for level, link in enumerate(self.links):
             part_size //= link.parts
@@ -110,7 +111,7 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """Return the number of the part that contains `device`. Levels 0 to `level` divide the machine into parts."""
+        """Return the number of the part that contains `device`, if levels 0 to `level` divide the machine."""
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:

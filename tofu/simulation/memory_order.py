@@ -18,7 +18,7 @@ Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
 
 
 def order_by_memory(program: Program) -> list[list[int]]:
-    """Return the nodes that each node must wait for before it may overwrite its buffers."""
+    """Return the nodes that must end before each node overwrites its buffers."""
     tables = program.tables
     size = program.entry_bytes
     node_count = len(tables.node_kind)

@@ -23,7 +23,7 @@ Share = tuple[int, float]  # a resource, and how much of its capacity a task use
 
 @dataclass(frozen=True)
 class Tasks:
-    """Tasks in the order in which they are issued. Task n is node n of the program; weight updates follow.
+    """The tasks of a program. Task n is node n of the program. Weight updates follow.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Tasks:
     waits_for
         The tasks that must end before each task starts.
     shares
-        Task -> the resources that it shares with other tasks, and how much of each resource it uses.
+        Task -> the resources that it shares with other tasks, and its use of each.
     capacity
         The capacity of each resource.
     """

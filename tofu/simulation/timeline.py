@@ -80,7 +80,7 @@ class Simulation:
 
     @property
     def waiting_share(self) -> float:
-        """Share of a step in which workers compute nothing, on average."""
+        """Average share of a step in which a worker computes nothing."""
         return max(0.0, 1 - float(self.compute_seconds.mean()) / max(self.seconds, 1e-30))
 
     def __str__(self) -> str:

@@ -40,7 +40,7 @@ class Contraction(NamedTuple):
 class Computed:
     """Arithmetic of an operator on one worker: contractions, and the number of all other operations.
 
-    `is_thin` is True for products that use each element of a factor only once, such as a matrix times a vector.
+    `is_thin` is True for products such as a matrix times a vector.
     """
 
     contractions: tuple[Contraction, ...] = ()
@@ -68,11 +68,11 @@ class Work:
     size
         Bytes that the node reads and writes.
     rows, added
-        The contiguous runs of elements that a fetch reads, and the bytes of partial results that it adds.
+        For a fetch, the contiguous runs that it reads, and the bytes of partial results that it adds.
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere
-        True if no kernel runs for the node, because its readers compute its results themselves.
+        True if the node is fused into its readers.
     """
 
     kinds: tuple[str, ...]
@@ -87,7 +87,7 @@ class Work:
     is_computed_elsewhere: npt.NDArray[np.bool_]
 
     def take_seconds(self, rates: Rates, workers: int) -> Floats:
-        """Return the seconds of each node if no other task uses the same links or processors."""
+        """Return the seconds of each node if it shares nothing with other tasks."""
         call = np.where(self.is_computed_elsewhere, 0.0, rates.call if workers == 1 else rates.call_of_several)
         contracted, other = (
             self._look_up([getattr(computed, name) for computed in self.computed]) for name in ("contracted", "other")
@@ -193,7 +193,7 @@ def _add_updates(work: Work, program: PlannedProgram, states: int) -> Work:
 class Update(NamedTuple):
     """The update of a worker's shard of a parameter.
 
-    `entry` is the number of the gradient's shard among the arrays of the program (`ProgramTables`).
+    `entry` is the entry (`ProgramTables`) with the gradient's shard.
     """
 
     parameter: int
@@ -203,7 +203,7 @@ class Update(NamedTuple):
 
 
 def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
-    """Return the updates that an optimizer makes after the step, one for each shard of a parameter."""
+    """Return the optimizer's updates after the step, one for each shard of a parameter."""
     graph, tables = program.graph, program.tables
     outputs = [output.tensor for output in program.outputs]
     output_by_gradient = {outputs[position]: position for position in range(program.n_model_outputs, len(outputs))}
@@ -221,8 +221,8 @@ def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
 class Sources(NamedTuple):
     """The blocks of elements that fetches (copies from other workers) read, as a table.
 
-    The column `node` has the fetch, and `owner` the worker that stores the block. `size` is the block's bytes, `rows`
-    its number of contiguous runs, and `added` the bytes that the fetch adds to another block.
+    `node` is the fetch, and `owner` is the worker that stores the block. `size` is the block's bytes, `rows` its number
+    of contiguous runs, and `added` the bytes that the fetch adds to another block.
     """
 
     node: Column

@@ -20,7 +20,7 @@ Format: TypeAlias = Callable[[object], Anything]
 
 
 def keep_value(value: object, default: object = None) -> Anything:
-    """Return `value` unchanged, for frameworks whose attributes are Python values."""
+    """Return `value` unchanged."""
     return value
 
 
@@ -28,8 +28,7 @@ def keep_value(value: object, default: object = None) -> Anything:
 class Description:
     """A description of an operator: a function that returns a formula for each output.
 
-    The function takes the operator's tensors and attributes. `Registry.op` creates descriptions, and its docstring
-    explains all attributes that are missing here.
+    The function takes the operator's tensors and attributes. `Registry.op` explains all other attributes.
 
     Attributes
     ----------
@@ -38,12 +37,11 @@ class Description:
     optional
         The number of inputs at the end of `tensors` that may be left out.
     star
-        The name of `*inputs` if the operator takes any number of further inputs, else None.
+        The name of `*inputs`, for any number of further inputs, or None.
     defaults
-        The operator's attributes (such as `axis`) with their default values. REQUIRED marks an attribute without a
-        default.
+        The operator's attributes (such as `axis`) with their default values, or REQUIRED.
     parse
-        Function that converts an attribute from the framework's format, such as a string, to a Python value.
+        Function that converts an attribute from the framework's format to a Python value.
     format
         Function that converts a Python value to the framework's format.
     """
@@ -75,7 +73,7 @@ class Description:
         return self.names[0]
 
     def parse_attributes(self, attributes: Mapping[str, object]) -> dict[str, Anything]:
-        """Convert an operator's attributes to Python values. Ignore unknown attributes, and add the default values."""
+        """Convert an operator's attributes to Python values, and add the default values."""
         parsed: dict[str, Anything] = {}
         for name, default in self.defaults.items():
             if name not in attributes:
@@ -94,7 +92,7 @@ class Description:
         return parsed
 
     def find_fill_value(self, tensor: str, attributes: Mapping[str, Anything]) -> float:
-        """Return the number that the operator reads outside the bounds of the input `tensor`, such as a padding of 0."""
+        """Return the number that the operator reads outside of the input `tensor`, such as 0."""
         fill = self.fill.get(tensor, 0.0)
         return fill(attributes) if callable(fill) else fill
 

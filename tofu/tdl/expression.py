@@ -193,8 +193,8 @@ class Position(Value):
 class WholeDimension:
     """An index that depends on data, such as a row of an embedding. Descriptions write `Any`.
 
-    The analysis assumes that the operator reads the whole dimension. `Any(value)` also gives the index, which only
-    `tofu.tdl.interpreter` needs.
+    The analysis assumes that the operator reads the whole dimension. `Any(value)` also gives the index, for
+    `tofu.tdl.interpreter`.
     """
 
     position: Value | None = None
@@ -202,10 +202,10 @@ class WholeDimension:
     def __call__(
         self, position: Operand, first: Index | int | None = None, extent: Index | int | None = None
     ) -> WholeDimension | AnyOf:
-        """Return an index with the value `position`. The analysis assumes that the whole dimension is read.
+        """Return an index with the value `position`.
 
-        With `first` and `extent`, the index is `first + position`, and only `extent` elements from `first` on count as
-        read.
+        If `first` and `extent` are passed, the index is `first + position`, and the operator reads `extent` elements
+        from `first` on.
         """
         if first is None and extent is None:
             return WholeDimension(as_value(position))
@@ -253,7 +253,7 @@ class Element(Value):
 
 @dataclass(frozen=True, eq=False)
 class TensorSlice:
-    """A slice such as `t[b, :, :]`, which is passed to an opaque function. None stands for `:` in `indices`."""
+    """A slice such as `t[b, :, :]`, for an opaque function. `indices` has None for `:`."""
 
     tensor: Tensor
     indices: tuple[AnyIndex | None, ...]
@@ -280,7 +280,7 @@ class Reduction(Value):
 
 @dataclass(frozen=True, eq=False)
 class OpaqueElement(Value):
-    """An element of the result of an opaque function: a computation without a formula in the description."""
+    """An element of the result of an opaque function, which has no formula."""
 
     function: Callable[..., object] | None
     name: str
@@ -290,14 +290,14 @@ class OpaqueElement(Value):
 
 @dataclass(frozen=True, eq=False)
 class RandomElement(Value):
-    """A random number for one output element. The distribution may depend on `arguments`."""
+    """A random number for one output element, with a distribution that may depend on `arguments`."""
 
     arguments: tuple[Value, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Unread(Value):
-    """An element that the kernel never reads, because the kernel uses only the tensor's shape. It counts as zero."""
+    """An element that the kernel never reads. It counts as zero."""
 
     element: Element
 
@@ -306,13 +306,13 @@ Operand: TypeAlias = Value | Index | int | float | ArithmeticOperators
 
 
 def call(function: str, *operands: Operand) -> Value:
-    """Return the element-wise `function` of `operands`. Raise NotAffineError for a comparison of two indices."""
+    """Return the element-wise `function` of `operands`."""
     _refuse_comparison(function, operands)
     return Call(function, tuple(as_value(operand) for operand in operands))
 
 
 def as_value(operand: object) -> Value:
-    """Convert a number, or an index such as `2 * i`, to a `Value` for use in a formula. Return a `Value` unchanged."""
+    """Convert a number, or an index such as `2 * i`, to a `Value`."""
     if isinstance(operand, Value):
         return operand
     if isinstance(operand, Index):
@@ -327,7 +327,7 @@ def as_value(operand: object) -> Value:
 
 
 def as_index(operand: object) -> Index:
-    """Convert an integer to an `Index`. Return an `Index` unchanged."""
+    """Convert an integer to an `Index`."""
     if isinstance(operand, Index):
         return operand
     if isinstance(operand, int):

@@ -21,7 +21,7 @@ from tofu.tdl.walk import accesses, children
 
 @dataclass(frozen=True)
 class Definition:
-    """An expression for the extent (length) of an index variable, which is declared or inferred."""
+    """A declared or inferred expression for the extent (length) of an index variable."""
 
     extent: sympy.Expr
     is_declared: bool

@@ -22,14 +22,14 @@ Coordinate: TypeAlias = Index | WholeDimension
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """An output of a traced description. For all values of `variables`, the element at `coordinates` is `value`.
+    """An output of a traced description: the element at `coordinates` is `value`, for all values of `variables`.
 
     Attributes
     ----------
     groups
-        The index variables of each dimension. None for a scatter, which adds values at computed coordinates.
+        The index variables of each dimension, or None for a scatter.
     value
-        The formula. None if the kernel never writes the output, or uses it as scratch memory.
+        The formula, or None if the output is never written or is scratch memory.
     """
 
     variables: tuple[str, ...]
@@ -42,7 +42,7 @@ class Output:
 
 
 class Form:
-    """An output as a description states it. The number of dimensions may still be open."""
+    """An output as a description states it."""
 
     def trace(self, rank: int) -> Output:
         """Return the formula of the output for `rank` dimensions."""
@@ -116,17 +116,17 @@ class _Scatter(Form):
 def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Index | int] | None = None) -> Form:
     """Describe an output with merged dimensions: `output("b (g co) *s", lambda b, g, co, *s: value, extents={"g": groups})`.
 
-    Variables in parentheses share one dimension in row-major order: the pair (g, co) is element `g * co.extent + co`.
-    `*s` stands for all further dimensions. The lambda takes the variables in the pattern's order: by name, or as `*v`.
+    Variables in parentheses share one dimension: the pair (g, co) is element `g * co.extent + co`. `*s` stands for all
+    further dimensions.
     """
     return _Dimensions(_parse_pattern(pattern), body, extents, find_place())
 
 
 def unwritten(pattern: str, extents: Mapping[str, Index | int] | None = None, is_scratch: bool = False) -> Form:
-    """Describe an output that the kernel never writes, or fills with zeros, such as the gradient of a label.
+    """Describe an output without values or full of zeros, such as the gradient of a label.
 
-    An example is `unwritten("b *s")`. With `is_scratch=True`, the output is scratch memory: the kernel may write
-    anything there, and no other operator reads the output.
+    An example is `unwritten("b *s")`. With `is_scratch=True`, the output is scratch memory, which no other operator
+    reads.
     """
     return _Dimensions(_parse_pattern(pattern), None, extents, find_place(), is_scratch)
 
@@ -148,7 +148,7 @@ def scatter(
 
 
 def as_form(result: object, place: Place) -> Form:
-    """Convert a lambda that a description returned for an output to a `Form`. Return a `Form` unchanged."""
+    """Convert a lambda that a description returned to a `Form`."""
     if isinstance(result, Form):
         return result
     if not callable(result):

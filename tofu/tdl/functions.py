@@ -35,7 +35,7 @@ def find_numpy_function(name: str) -> Callable[..., Anything]:
 
 
 def elementwise(name: str, function: Callable[..., Anything]) -> Callable[..., Value]:
-    """Return a new element-wise function for descriptions. The interpreter calls `function` with NumPy arrays."""
+    """Return a new element-wise function for descriptions. `function` computes it for NumPy arrays."""
     if hasattr(np, name) or _FUNCTIONS_BEYOND_NUMPY.setdefault(name, function) is not function:
         raise ValueError(f"the element-wise function {name} exists already")
     return _make_function(name)
@@ -85,9 +85,9 @@ __all__ += ["constant", "elementwise", "extent", "merge", "position", "unread"]
 
 
 def position(index: Index | int) -> Value:
-    """Return an index as a number.
+    """Use an index as a number, as in `position(i) * 2`.
 
-    An operator cannot be split along these index variables, because each worker would count from zero.
+    Such an index cannot be split, because each worker would count from zero.
     """
     return Position(as_index(index))
 
@@ -101,7 +101,7 @@ def extent(variable: str) -> Index:
 
 
 def merge(*variables: Index) -> Index:
-    """Return the index into a dimension that several index variables share in row-major order: `g * co.extent + co`."""
+    """Return the index of several variables that share a dimension: `g * co.extent + co`."""
     merged = as_index(0)
     for variable in variables:
         merged = as_index(merged * variable.extent + variable)
@@ -109,13 +109,13 @@ def merge(*variables: Index) -> Index:
 
 
 def unread(element: Element) -> Value:
-    """Mark an element that the kernel never reads. The kernel uses only the shape of the tensor.
+    """Mark an element that the kernel never reads.
 
-    Tofu then passes each worker an array of arbitrary numbers.
+    The kernel then uses only the tensor's shape.
     """
     return Unread(element)
 
 
 def constant(number: float) -> Value:
-    """Convert a number to a value, for an output that is filled with this number."""
+    """Describe an output that is filled with a number."""
     return as_value(number)

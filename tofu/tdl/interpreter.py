@@ -56,10 +56,10 @@ def interpret(
     inputs: Sequence[Array],
     output_shapes: Sequence[Sequence[int]],
 ) -> list[Array]:
-    """Compute the outputs of an operator from its description, in float64 or complex128. Unwritten outputs are NaN.
+    """Compute the outputs of an operator from its description, in double precision. Unwritten outputs are NaN.
 
     Raises TooManyPointsError if the shapes are too large. Raises DescriptionError if the description does not define
-    the numbers. For example, it may use random numbers.
+    the numbers, for example if they are random.
     """
     shapes = [array.shape for array in inputs]
     traced = trace(description, attributes, shapes, [len(shape) for shape in output_shapes], output_shapes)
@@ -72,7 +72,7 @@ def interpret(
 class Interpreter:
     """An interpreter of one traced description, for inputs and outputs of fixed shapes.
 
-    The *scope* of a value lists the index variables of all lambdas around the value, the outermost lambda first.
+    The *scope* of a value lists the index variables around it, the outermost first.
     """
 
     def __init__(self, traced: Trace, inputs: Sequence[Array], output_shapes: Sequence[Sequence[int]]) -> None:

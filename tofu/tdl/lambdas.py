@@ -50,8 +50,8 @@ def list_variables(
 ) -> tuple[str, ...]:
     """Return the index variables of a lambda.
 
-    If the lambda ends in `*s`, the user must pass `count`, the number of variables, or `names`, such as "b c y0 y1".
-    Error messages name `of`, the function that takes the lambda, and `option`, its argument for `count`.
+    For a lambda that ends in `*s`, `count` is the number of variables, or `names` has all names. `of` and `option` are
+    for error messages.
     """
     if names is None:
         if parameters.star is not None and count is None:
@@ -75,8 +75,7 @@ def call_with_variables(function: Callable[..., Anything], names: tuple[str, ...
 def read_extents(extents: Mapping[str, object] | None, names: tuple[str, ...]) -> dict[str, Index]:
     """Return the declared extents, by index variable.
 
-    A tuple for the parameter `*s` has the extents of s0, s1 and so on. Raises DescriptionError for a variable that is
-    not in `names`.
+    A tuple for the parameter `*s` has the extents of s0, s1 and so on. Raises DescriptionError for unknown variables.
     """
     declared: dict[str, Index] = {}
     for name, extent in (extents or {}).items():

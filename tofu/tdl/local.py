@@ -30,7 +30,7 @@ class Local:
     read_variables
         The index variables whose extents the function has read so far.
     has_read_shapes
-        True if the function has read the shapes of inputs or outputs.
+        True if the function has read shapes of inputs or outputs.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Local:
         return end - begin
 
     def start(self, variable: str) -> int:
-        """Return the index variable's first value on this worker. It is 0 if the variable is not split."""
+        """Return the index variable's first value on this worker."""
         return self._ranges.get(variable, (0, 0))[0]
 
     def whole(self, variable: str) -> int:
@@ -83,7 +83,7 @@ class Local:
         return variable in self._extents
 
     def is_split(self, variable: str) -> bool:
-        """Return True if this worker has only a part of the index variable's range."""
+        """Return True if the index variable's range is split."""
         return variable in self._extents and self.extent(variable) != self._extents[variable]
 
 

@@ -58,7 +58,7 @@ def format_description(
 ) -> str:
     """Return a description as text: a line with inputs and attributes, then an equation for each output.
 
-    Attributes with default values are left out. `variables` are the index variables in order of appearance.
+    Attributes with default values are left out. `variables` are the index variables in order.
 
     conv1d(data, filters)
         output[b, co, x] = Sum(ci, dx: data[b, ci, x + dx] * filters[ci, co, dx])
@@ -76,7 +76,7 @@ def format_description(
 
 
 class Printer:
-    """A printer of formulas. The terms of an index are printed in the order of `variables`."""
+    """A printer of formulas. `variables` is the order of terms in an index."""
 
     def __init__(self, variables: Collection[str]) -> None:
         self._positions = {name: position for position, name in enumerate(variables)}

@@ -35,8 +35,8 @@ def Sum(  # noqa: N802
 ) -> Value:
     """Return the sum of `body` over all values of its index variables.
 
-    If the lambda ends in `*s`, pass the number of its variables as `ndim`, or the names of all its variables: `names="b
-    y0 y1"`. With `names=""` there are no variables, and the sum is `body`.
+    If the lambda ends in `*s`, pass the number of variables (`ndim`), or all names: `names="b y0 y1"`. With `names=""`
+    there are no variables, and the sum is `body`.
     """
     return _reduce("Sum", body, ndim, extents, names)
 
@@ -78,9 +78,8 @@ class OpaqueResult:
 class Opaque:
     """A computation that the description does not show (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
 
-    The operator can be split along index variables of the arguments (here b). It cannot be split along variables that
-    index the result (i and j). The interpreter calls `function` with an array for each slice and a number for each
-    element.
+    The operator can be split along index variables of the arguments (here b), but not along variables that index the
+    result (i and j). The interpreter calls `function` with arrays and numbers.
     """
 
     def __init__(self, function: Callable[..., object] | None = None, name: str = "opaque") -> None:

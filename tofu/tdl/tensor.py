@@ -23,7 +23,7 @@ from tofu.tdl.place import find_place
 class Tensor:
     """An input of a description: `t[i, j + 1]` is an element, `t.shape[d]` a length, `t.ndim` the number of dimensions.
 
-    A description is called once for all shapes, so lengths are symbols. With op(..., concrete=True), lengths are
+    Lengths are symbols, because a description is called once for all shapes. With op(..., concrete=True), they are
     numbers.
     """
 
@@ -43,11 +43,11 @@ class Tensor:
         return len(self._extents_are_one)
 
     def is_one(self, dimension: int) -> bool:
-        """Return True if `dimension` has length 1, and may be broadcast."""
+        """Return True if `dimension` has length 1."""
         return self._extents_are_one[dimension]
 
     def broadcast(self, *indices: Index) -> Value:
-        """Return the element at `indices`. The tensor is first broadcast to as many dimensions, as in NumPy."""
+        """Broadcast the tensor as NumPy does, and return the element at `indices`."""
         own_indices = indices[len(indices) - self.ndim :]
         if len(indices) < self.ndim:
             raise DescriptionError(

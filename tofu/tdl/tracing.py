@@ -24,15 +24,14 @@ _TRACED_ON_SYMBOLS = ". A description is traced on symbols"
 class Trace:
     """The outputs of a description, as formulas.
 
-    The formulas are valid for one *signature*: the attributes, the numbers of dimensions, and which input dimensions
-    have length 1.
+    The formulas are valid for one *signature*: attributes, numbers of dimensions, and input dimensions of length 1.
 
     Attributes
     ----------
     output_extents
         The symbols for the lengths of the outputs' dimensions, `output_extents[output][dimension]`.
     definitions
-        All expressions for the length of each index variable's range. They must have equal values.
+        All expressions for the length of each index variable's range.
     """
 
     description: Description
@@ -56,7 +55,7 @@ def trace(
     """Call the function of a description, and return the formulas that it builds.
 
     The formulas are valid for all shapes with the same dimensions of length 1. With `concrete=True`, they are valid for
-    these shapes only. Pass `output_shapes` if the function has a parameter of that name.
+    these shapes only.
     """
     parsed_attributes = description.parse_attributes(attributes)
     keyword_arguments = dict(parsed_attributes)

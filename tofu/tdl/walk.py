@@ -19,13 +19,13 @@ from tofu.tdl.expression import (
 
 
 def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
-    """Return the formulas of all indices that depend on data. For an index `Any(value)`, the formula is `value`."""
+    """Return the formulas of all indices that depend on data, such as `value` in `Any(value)`."""
     positions = (index.position for index in indices if isinstance(index, (WholeDimension, AnyOf)))
     return tuple(position for position in positions if position is not None)
 
 
 def children(value: Value) -> tuple[Value, ...]:
-    """Return the operands of a formula, and the formulas inside its indices."""
+    """Return the operands of a formula, such as `a` and `b` of `a + b`. Formulas inside indices count, too."""
     if isinstance(value, (Call, RandomElement)):
         return value.arguments
     if isinstance(value, Reduction):

@@ -47,7 +47,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """A number of elements (`cells`) of an output that were compared in the same way (`kind`)."""
+    """Number of output elements (`cells`) that were compared in one way (`kind`)."""
 
     output: int
     kind: Compared
@@ -55,7 +55,7 @@ class Comparison:
 
 
 def find_kind(comparisons: Iterable[Comparison]) -> Compared:
-    """Return the least reliable way in which elements were compared. `UNWRITTEN` counts as the most reliable way."""
+    """Return the least reliable way in which elements were compared."""
     kinds = {comparison.kind for comparison in comparisons if comparison.cells}
     return max(kinds - {Compared.UNWRITTEN}, default=Compared.UNWRITTEN if kinds else Compared.NOTHING)
 
@@ -68,8 +68,7 @@ def count_numbers(expected: Array, output: Array) -> int:
 def count_overwritten(output: Array, left: Array) -> int:
     """Count the nonzero elements that a kernel wrote by mistake.
 
-    `left` is True for elements that the kernel left unchanged. The kernel should leave all elements unchanged, or fill
-    them with zeros.
+    `left` is True for elements that the kernel left unchanged. Zeros are also allowed.
     """
     return int((~left & (output != 0)).sum())
 
@@ -77,9 +76,9 @@ def count_overwritten(output: Array, left: Array) -> int:
 def count_related(
     relation: Relation, inputs: Sequence[Array], outputs: Sequence[Array], number: int, tolerance: float
 ) -> int:
-    """Estimate the number of elements of output `number` in which a relation would notice an error.
+    """Estimate in how many elements of output `number` a relation notices an error.
 
-    The function changes a sample of the elements, and counts how often the relation fails.
+    A sample of the elements is changed to count how often the relation fails.
     """
     size = outputs[number].size
     changed_elements = np.unique(np.linspace(0, size - 1, MOST_CHANGED_ELEMENTS).astype(int)) if size else []

@@ -29,7 +29,7 @@ Split = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """A way to split an operator: the dimension of each tensor that is cut (or None), and the way to combine outputs."""
+    """A way to split an operator: the cut dimension of each tensor (or None), and how to combine outputs."""
 
     inputs: Dimensions
     outputs: Dimensions
@@ -46,16 +46,16 @@ class Cut:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A possible way to split a forward operator. The framework accepts the parts, but they may compute wrong numbers.
+    """A possible way to split a forward operator. The results of the parts may be wrong.
 
     Attributes
     ----------
     inputs, outputs
         The dimension of each tensor that is split, or None.
     base, splits
-        `splits` has several ways to divide the length `base`. Longer dimensions are divided in the same ratios.
+        `splits` has ways to divide the length `base`. Longer dimensions are divided in the same ratios.
     shrunk
-        Numbers in the operator's attributes that are also divided in the same ratios.
+        Numbers in the operator's attributes that are divided, too.
     pieces
         The shapes of the parts' outputs, by split and part.
     """
@@ -68,12 +68,12 @@ class Geometry:
     pieces: tuple[tuple[tuple[Shape, ...], ...], ...] = ()
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of `array`, which is shaped like input `number` of the forward operator."""
+        """Return a part of `array`. `array` has the shape of input `number`."""
         d = self.inputs[number]
         return array if d is None else array.take(self._range(array.shape[d], split, part), axis=d)
 
     def cut_output(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of `array`, which is shaped like output `number` of the forward operator."""
+        """Return a part of `array`. `array` has the shape of output `number`."""
         d = self.outputs[number]
         if d is None:
             return array
@@ -87,7 +87,7 @@ class Geometry:
         return np.concatenate(gradients, axis=d)
 
     def cut(self, array: Array, role: Role, split: int, part: int) -> Array:
-        """Return a part of `array`, which is shaped like the tensor `role` of the forward operator."""
+        """Return a part of `array`. `array` has the shape of the tensor `role`."""
         kind, number = role
         return (self.cut_input if kind == "input" else self.cut_output)(number, array, split, part)
 
@@ -106,9 +106,9 @@ class Geometry:
 
 
 def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = True) -> Iterator[Geometry]:
-    """Yield all ways to cut the inputs of a forward operator, if the framework can infer the shapes of every part.
+    """Yield the ways to cut the inputs of a forward operator that the framework accepts.
 
-    Dimensions with an extent in `indexed` stay whole, because other inputs have positions in them.
+    Dimensions with an extent in `indexed` stay whole.
     """
     shapes = [array.shape for array in forward.inputs]
     attribute_entries = chain.from_iterable(
@@ -198,10 +198,10 @@ def find_cut(
     is_needed: Sequence[bool],
     run_part: RunPart,
 ) -> Cut | None:
-    """Run all parts of a split, and return the split as a `Cut`, or None if it does not work.
+    """Run all parts of a split. Return a `Cut` if the split works, or None.
 
-    It works if the results form the whole outputs, and no part computes everything. Outputs with False in `is_needed`
-    may differ. `roles` has the roles of the inputs and outputs.
+    The parts must form the outputs for which `is_needed` is True, and no part may compute everything. `roles` has the
+    roles of the inputs and outputs.
     """
     input_roles, output_roles = roles
     dimensions = {"input": geometry.inputs, "output": geometry.outputs}

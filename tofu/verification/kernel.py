@@ -12,7 +12,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class Kernel(Protocol):
-    """An operator with its inputs and outputs, which can also run with other inputs and attributes."""
+    """An operator with inputs and outputs. It can run with other inputs and attributes."""
 
     @property
     def op(self) -> str:
@@ -20,7 +20,7 @@ class Kernel(Protocol):
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """The operator's attributes. For a part, some numbers in them may be replaced by smaller numbers."""
+        """The operator's attributes."""
 
     @property
     def inputs(self) -> tuple[Array, ...]:

@@ -64,17 +64,17 @@ class NodeReport:
     Attributes
     ----------
     description_error
-        The largest error of the description's numbers. None if there are no numbers to compare. `checked` then tells
-        what was checked instead.
+        The largest error of the description's numbers. If it is None, `checked` names another check.
     refused
         The reason why the description does not cover these attributes, or "".
-    is_elementwise, is_opaque
-        `is_elementwise` is True if each output element depends on one element of each input. `is_opaque` is True if the
-        description has no formula.
+    is_elementwise
+        True if each output element depends on one element of each input.
+    is_opaque
+        True if the description has no formula.
     outputs
         The outputs that need a comparison. Scratch memory is left out.
     compared
-        The number of compared elements of each output, and the way in which they were compared.
+        How each output was compared, and in how many elements.
     """
 
     op: str

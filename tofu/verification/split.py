@@ -32,9 +32,9 @@ def split_range(extent: int, parts: int) -> list[Range]:
 
 
 def count_parts(access: OperatorAccess, axes: Sequence[int], count: int) -> dict[int, int]:
-    """Return the number of parts along each axis, if each of `axes` is split into `count` parts.
+    """Return the number of parts along each axis if `axes` are split into `count` parts.
 
-    The outer axes of nested axes come first, and are split into single positions.
+    Outer axes come first, and are split into single positions.
     """
     outer = {axis: [access.axes.index(name) for name in access.outer_axes.get(access.axes[axis], ())] for axis in axes}
     counts = dict.fromkeys((a for axis in axes for a in (*outer[axis], axis)), count)
@@ -42,7 +42,7 @@ def count_parts(access: OperatorAccess, axes: Sequence[int], count: int) -> dict
 
 
 def list_parts(splits: Mapping[int, Sequence[Range]]) -> list[Part]:
-    """Return all combinations of the ranges of each split axis. The last axis varies fastest."""
+    """Return every combination of one range per axis, in row-major order."""
     return [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
 
 
@@ -66,7 +66,7 @@ def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence
 def find_part(access: InputAccess | OutputAccess, shape: Shape, part: Part, extents: Sequence[int]) -> Box:
     """Return the region of a tensor that a part reads or writes.
 
-    The region may be empty if the tensor is one slice of others, as in a stack.
+    It may be empty, as for an input of a stack.
     """
     region = find_region(access.rows, shape, part, extents)
     if access.absent is None:
@@ -83,8 +83,8 @@ def region_shape(region: Box) -> Shape:
 def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[int]) -> Array:
     """Return the region of an input that the kernel of a part receives.
 
-    Elements outside of the tensor are `fill`. If only the first part reads an input (`addend_axes`), other parts
-    receive zeros. An input that the kernel should not read is filled with NaN.
+    Elements outside of the tensor are `fill`. Other parts than the first receive zeros for an input with `addend_axes`.
+    An input that the kernel should not read is NaN.
     """
     region = find_region(access.rows, array.shape, part, extents)
     if not access.is_read:
@@ -98,7 +98,7 @@ def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[i
 
 
 def move_elements(inputs: Sequence[Array], access: OperatorAccess, part: Part, shapes: Sequence[Shape]) -> list[Array]:
-    """Copy the outputs of a part, for an operator that only moves elements. No kernel runs.
+    """Copy the outputs of a part, if the operator only moves elements.
 
     `shapes` are the shapes of the whole outputs.
     """
@@ -158,8 +158,8 @@ def combine_outputs(
 ) -> Array:
     """Combine the outputs of the parts. Elements that no part writes are zero, as in the gradient of a slice.
 
-    `splits` has the ranges of each split axis. `part_outputs` has an array for each part, in the order of `list_parts`.
-    Raises SplitError if concatenated parts overlap, or if parts that should be equal differ.
+    `part_outputs` has an array for each part, in the order of `list_parts`. Raises SplitError if concatenated parts
+    overlap, or if parts that should be equal differ.
     """
     regions = [find_part(access, shape, part, operator_access.extents) for part in list_parts(splits)]
     clipped_parts = [_clip_output(region, piece, shape) for region, piece in zip(regions, part_outputs, strict=True)]
@@ -211,9 +211,9 @@ def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ..
 
 
 def relative_error(value: Array, reference: Array) -> float:
-    """Return the largest error, divided by the largest magnitude in `reference`, but at least by 1.
+    """Return the largest error, relative to the largest magnitude in `reference`.
 
-    Return infinity if the shapes differ, or if an element is NaN in only one array.
+    A magnitude below 1 counts as 1. Return infinity if the shapes or the places of NaNs differ.
     """
     if value.shape != reference.shape:
         return float("inf")

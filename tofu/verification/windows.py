@@ -45,12 +45,12 @@ class WindowGeometry(Geometry):
     Attributes
     ----------
     windows
-        The windows of each input, or None if it is not read in windows.
+        The windows of each input, or None.
     zeroed
-        A number in the attributes that is zero for parts, such as one side of a padding. It is a pair: the name of the
-        attribute, and a position in it. None if no attribute changes.
+        Name and position of an attribute that becomes zero for parts, such as a padding. None without such an
+        attribute.
     fill
-        The value of the padding. If `zeroed` is set, each part receives input rows that include the padding.
+        The value of the padding. If `zeroed` is set, parts receive the padding as input rows.
     """
 
     windows: tuple[Windows | None, ...] = ()
@@ -58,14 +58,14 @@ class WindowGeometry(Geometry):
     fill: float = 0.0
 
     def find_region(self, number: int, extent: int, split: int, part: int) -> Range:
-        """Return the range of input rows that a part reads. If `zeroed` is set, it may exceed the input's `extent`."""
+        """Return the range of input rows that a part reads. It may exceed `extent` if `zeroed` is set."""
         windows = self.windows[number]
         assert windows is not None
         begin, end = windows.find_region(self.splits[split][part])
         return (begin, end) if self.zeroed is not None else (max(0, begin), min(extent, end))
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of `array`, which is shaped like input `number` of the forward operator."""
+        """Return the region of `array` that a part reads. `array` has the shape of input `number`."""
         d = self.inputs[number]
         if d is None:
             return array
@@ -101,10 +101,9 @@ class WindowGeometry(Geometry):
 def list_window_geometries(
     forward: Kernel, free: Collection[int], indexed: Collection[int], shrinks: bool = True
 ) -> list[Geometry]:
-    """Return ways to split the first output along one dimension, for a forward operator that reads inputs in windows.
+    """Return ways to split the first output of a forward operator that reads inputs in windows.
 
-    Only inputs in `free` may be cut. Dimensions with an extent in `indexed` stay whole, because other inputs have
-    positions in them.
+    Only inputs in `free` may be cut. Dimensions with an extent in `indexed` stay whole.
     """
     geometries: list[Geometry] = []
     for along, extent in enumerate(forward.outputs[0].shape):

@@ -40,8 +40,7 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
     """Find results that can use the memory of a donated argument.
 
-    Return a map from results to arguments, by position. As in `jax.jit`, a result takes the first free donated argument
-    of the same shape and type.
+    The result maps positions of results to positions of arguments. Shapes and types must be the same.
     """
     free = list(donated)
     found: dict[int, int] = {}

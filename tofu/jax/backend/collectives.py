@@ -30,7 +30,7 @@ class Workers:
 
     @property
     def mesh_axes(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """The sizes and names of the mesh axes. JAX 0.12 requires an axis even for one worker."""
+        """The sizes and names of the mesh axes."""
         return (self.factors, self.axis_names) if self.factors else ((1,), ("worker",))
 
     @contextmanager
@@ -85,7 +85,7 @@ class Workers:
         return take_box(replicated, begins, [end - begin for begin, end in boxes[0]])
 
     def run(self, collectives: Sequence[Collective], inputs: Sequence[Any]) -> Any:
-        """Run collectives one after another. `inputs` are this worker's arrays, which the first collective takes."""
+        """Run collectives one after another. The first one takes `inputs`."""
         if inputs[0].dtype == bool and any(getattr(collective, "reducer", None) for collective in collectives):
             reduced = self.run(
                 collectives, [array.astype(jnp.int8) for array in inputs]
@@ -166,9 +166,9 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 
 
 def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
-    """Return the region of an array that begins at `begins` and has the shape `extents`. `begins` may be traced.
+    """Return the region of an array that begins at `begins` and has the shape `extents`.
 
-    A single integer is read without a slice, which can be wrong in JAX 0.6.2 on CPUs.
+    `begins` may be traced.
     """
     is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
     if is_known or prod(extents) > 1 or not jnp.issubdtype(array.dtype, jnp.integer):

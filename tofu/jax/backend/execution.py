@@ -30,9 +30,9 @@ class Scope:
     values
         Shards, regions from other workers, and partial results. Keys are value numbers of the `Lockstep` program.
     sums
-        Partial sums that loops are still adding to. Keys are value numbers of the step.
+        Partial sums of loops. Keys are value numbers of the step.
     separate_sums
-        Sums for each iteration of an inner loop, which a later loop reads. Keys are value numbers of the step.
+        Sums for each iteration of an inner loop. Keys are value numbers of the step.
     """
 
     program: SpmdProgram
@@ -49,7 +49,7 @@ class Scope:
                 self._run_equation(item)
 
     def get_array(self, value: int) -> Any:
-        """Return an array by its number in the `Lockstep` program. Transfer it if necessary."""
+        """Return array `number` of the `Lockstep` program, after a transfer if necessary."""
         if value not in self.values:
             inputs = list(map(self.get_array, self.program.lockstep.transfers[value].inputs))
             collectives = self.program.collectives[value]

@@ -53,7 +53,7 @@ class Buffer:
     over: tuple[Buffer, ...] = ()
 
     def overlaps(self, other: Buffer) -> bool:
-        """Return True if both buffers are in use at the same time, so that they cannot share memory."""
+        """Return True if both buffers are in use at the same time."""
         if self.first > other.last or other.first > self.last:
             return False
         return not (self._follows(other) or other._follows(self))
@@ -62,7 +62,7 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """Return a copy of the buffer. It is in use `moments` units of time later."""
+        """Return a copy of the buffer that is used `moments` units of time later."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 
@@ -77,7 +77,7 @@ class Operation:
     length
         The time that the operation takes: 1, or more for a loop.
     moved
-        Values that the operation cannot overwrite, because it reads and writes in different orders.
+        Values that the operation cannot overwrite while it reads them.
     """
 
     name: str
@@ -89,12 +89,12 @@ class Operation:
 
     @property
     def is_fusible(self) -> bool:
-        """True if XLA may fuse the operation with operations that read its result or compute its operands."""
+        """True if XLA may fuse the operation with others."""
         return self.name in FUSED
 
 
 def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Map each value to the operation that computes it, and to the operations that read it."""
+    """Return the operation that computes each value, and the operations that read it."""
     makers = {value: n for n, operation in enumerate(operations) for value in operation.makes}
     readers: dict[int, list[int]] = {}
     for n, operation in enumerate(operations):
@@ -104,7 +104,7 @@ def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, li
 
 
 def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
-    """Fuse operations as XLA does. Return operations that read and write only values in memory."""
+    """Fuse operations as XLA does."""
     fusion = _Fusion(list(operations), results, types)
     stored_operations: list[Operation] = []
     fused_operations: dict[int, Operation] = {}  # by result, with reads of values in memory only

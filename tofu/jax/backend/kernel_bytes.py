@@ -15,8 +15,7 @@ FETCH = "fetch"
 def find_kernel_bytes(program: Program) -> dict[int, int]:
     """Return the bytes that the kernel of each operator reads and writes in one run.
 
-    Operators that are fused into others have no kernel. Only the first worker is examined, because the shards of all
-    workers have equal shapes.
+    An operator that is fused into others has no kernel.
     """
     graph, nodes = program.graph, program.nodes
     first_workers_nodes = [number for number, node in enumerate(nodes) if node.worker == 0]

@@ -28,7 +28,7 @@ BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)
 
 
 class WorkerSelection(Protocol):
-    """An interface to select what belongs to the worker that runs the program."""
+    """Interface to the data of the worker that runs the program."""
 
     def pick(self, table: Any) -> list[Any]:
         """Return this worker's row of `table`."""
@@ -39,7 +39,7 @@ class WorkerSelection(Protocol):
 
 @dataclass(frozen=True)
 class RepeatedElements:
-    """Elements of an operand that a sum would include twice, because shards overlap.
+    """Elements of an operand that would be summed twice, because shards overlap.
 
     They begin at position `counts[worker]` of `dimension`. A reduction reads `neutral` instead, which is 0 for a sum.
     """
@@ -69,7 +69,7 @@ class LocalCall:
     output_boxes
         The regions of the workers' shards, by output.
     repeated
-        Elements that another worker includes in a reduction, and this worker leaves out.
+        Elements that this worker leaves out of a reduction.
     """
 
     equation: Equation
@@ -93,13 +93,13 @@ class LocalCall:
         return evaluate(replace(self.equation, params={**self.parameters, **replaced}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
-        """Return this worker's value of the attribute `name` or `default`, as a list of numbers."""
+        """Return this worker's value of the attribute `name`. The default is `default`."""
         rows = [attributes.get(name, default) for attributes in self.attributes_by_worker]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
     @cached_property
     def split_dimensions(self) -> list[int]:
-        """The split dimensions of the first operand in which the primitive looks up positions."""
+        """The split dimensions of the first operand, which the primitive indexes."""
         begins = [attributes.get("first", ()) for attributes in self.attributes_by_worker]
         return sorted({d for begin in begins for d, first in enumerate(begin) if first})
 
@@ -108,7 +108,10 @@ class LocalCall:
         return next(attributes["rows"] for attributes in self.attributes_by_worker if "rows" in attributes)
 
     def take_part(self, result: Any, output: int = 0, sharded_dimensions: int = 0) -> Any:
-        """Return this worker's shard of a result. The first `sharded_dimensions` dimensions are already sharded."""
+        """Return this worker's shard of a result.
+
+        Skip the first `sharded_dimensions` dimensions, which are sharded already.
+        """
         complete = tuple((0, extent) for extent in result.shape[:sharded_dimensions])
         boxes = [(*complete, *box[sharded_dimensions:]) for box in self.output_boxes[output]]
         return self.workers.take_part(result, boxes)
@@ -146,7 +149,7 @@ class CallMaker:
 def find_repeated_elements(
     equation: Equation, access: OperatorAccess, own_counts: Mapping[int, tuple[int, ...]]
 ) -> list[RepeatedElements]:
-    """Find elements of operands that a reduction would include twice, because shards overlap.
+    """Find elements of operands that would be reduced twice, because shards overlap.
 
     `own_counts` has the number of positions that each worker includes, by axis with overlapping shards.
     """
@@ -219,8 +222,7 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
 def as_bits(table: Any) -> Any:
     """Reinterpret floating-point numbers as integers, so that workers can add zeros without changing a number.
 
-    As floating-point numbers, -0.0 + 0.0 is 0.0. Numbers of 16 bits are returned unchanged, because some devices cannot
-    add 16-bit integers.
+    Numbers of 16 bits are returned unchanged, because some devices cannot add 16-bit integers.
     """
     bits = BITS.get(table.dtype.itemsize) if jnp.issubdtype(table.dtype, jnp.floating) else None
     return table if bits is None else lax.bitcast_convert_type(table, bits)
@@ -273,7 +275,7 @@ def _widen(indices: Any) -> Any:
 
 
 def find_fill_value(fill_value: Any, dtype: Any) -> Any:
-    """Return the number that `lax.gather` puts in place of elements outside the array."""
+    """Return the number that `lax.gather` returns for elements outside the array."""
     if fill_value is not None:
         return fill_value
     if jnp.issubdtype(dtype, jnp.inexact):

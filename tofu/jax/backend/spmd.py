@@ -39,9 +39,7 @@ from tofu.search.geometry import find_shards
 class SpmdProgram:
     """A planned step as a JAX program for all workers.
 
-    The program takes the arrays in the step's arguments, then the constants that the step closes over.
-    `operand_numbers` has their value numbers in the step. An array with overlapping shards is passed as a joined array
-    (`uneven.py`).
+    `operand_numbers` has the value numbers of the program's arguments: the step's arguments, then its constants.
     """
 
     def __init__(self, native: Native, program: PlannedProgram) -> None:
@@ -66,7 +64,7 @@ class SpmdProgram:
 
     @cached_property
     def calls(self) -> CallMaker:
-        """A maker of the calls by which workers compute equations."""
+        """Object that makes the calls of equations on shards."""
         return CallMaker(self.choices, self.lockstep.values, self.workers)
 
     @cached_property
@@ -120,7 +118,7 @@ class SpmdProgram:
         return jax.jit(function, in_shardings=ins, out_shardings=outs, donate_argnums=tuple(donated))
 
     def function(self, mesh: Mesh) -> Callable[..., list[Any]]:
-        """Return the function that computes the results, to be jitted with `shardings` and `result_shardings`."""
+        """Return the function that computes the results. Jit it with `shardings` and `result_shardings`."""
         self.workers.scatters_sums = scatters_sums(list(mesh.devices.flat))  # before anything is traced
         mapped = self.map_over_mesh(mesh)
 
@@ -162,7 +160,7 @@ class SpmdProgram:
             ]
 
     def find_compute(self, equation: Equation) -> Compute | None:
-        """Return the instruction for an equation, or None if no kernel needs to run."""
+        """Return the instruction for an equation, or None if no kernel runs."""
         return self.lockstep.computes.get(self._operator_by_origin[id(equation)])
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:
@@ -207,7 +205,7 @@ class SpmdProgram:
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:
-        """Return the `Lockstep` number of value `number` in the layout of value `layout_owner`."""
+        """Return the `Lockstep` number of a value that is split like `layout_owner`."""
         if self.find_layout(layout_owner) == self.find_layout(number):
             return self.shards[number]
         return self._value_by_result[self.native.tensor_of[number], self.find_layout(layout_owner)]

@@ -61,7 +61,7 @@ class UnevenSharding:
         return self.part
 
     def find_part(self, index: Sequence[slice]) -> tuple[slice, ...]:
-        """Return the region of a shard in the original array. `index` is the shard's region in the joined array."""
+        """Return the region of a shard in the original array, for its region `index` in the joined array."""
         joined_region = index[: len(self.part)]  # JAX also indexes the data of random keys
         numbers = [(bounds.start or 0) // extent for bounds, extent in zip(joined_region, self.part, strict=True)]
         starts = [begins[number] for begins, number in zip(self.begins, numbers, strict=True)]
@@ -73,13 +73,13 @@ class UnevenSharding:
         return UnevenArray(joined, self)
 
     def join(self, array: Any) -> Any:
-        """Return the joined array for `array`, which may be traced."""
+        """Return the joined array for `array`."""
         for d, positions in enumerate(self._joined_positions):
             array = array if positions is None else jnp.take(array, positions, axis=d, mode="clip")
         return array
 
     def restore(self, joined: Any) -> Any:
-        """Return the original array for a joined array. A NumPy array stays a NumPy array."""
+        """Return the original array for a joined array."""
         take: Any = np.take if isinstance(joined, np.ndarray) else jnp.take  # JAX supports mode="clip" for keys too
         for d, positions in enumerate(self._restored_positions):
             joined = joined if positions is None else take(joined, positions, axis=d, mode="clip")
@@ -156,7 +156,7 @@ class UnevenArray:
 
     @property
     def weak_type(self) -> bool:
-        """True if the array adopts the type of other operands, as a Python number does."""
+        """True if the array has JAX's weak type, as a Python number has."""
         return bool(getattr(self.joined, "weak_type", False))
 
     @property

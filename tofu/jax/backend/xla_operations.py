@@ -26,7 +26,7 @@ def count_bytes(type_: ValueType) -> int:
 
 
 class Aliases:
-    """A table of *aliases*: values that have no memory of their own, such as reshaped arrays."""
+    """A table of *aliases*: values that share another value's memory, such as reshaped arrays."""
 
     def __init__(self, items: Sequence[Equation | Loop]) -> None:
         self._operand_by_alias: dict[int, Operand] = {}
@@ -59,7 +59,7 @@ class Aliases:
 
 
 class Kernels:
-    """A converter from equations to operations. It appends the types of new values to `types`."""
+    """A converter from equations to operations."""
 
     def __init__(self, types: list[ValueType], aliases: Aliases) -> None:
         self._types, self._aliases = types, aliases

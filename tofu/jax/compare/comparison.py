@@ -50,8 +50,8 @@ LEGEND_OF_OVERLAP = "Overlap: share of the bytes that is transferred while worke
 class PlanRow:
     """A row of the table, with the results for one plan.
 
-    If the plan does not apply to the step, `moved_bytes` is -1 and `note` has the reason. `overlapped_bytes` counts the
-    moved bytes that are transferred while devices compute.
+    If the plan does not apply to the step, `moved_bytes` is -1, and `note` has the reason. `overlapped_bytes` are
+    transferred while devices compute.
     """
 
     name: str
@@ -65,12 +65,12 @@ class PlanRow:
 
     @property
     def is_peer(self) -> bool:
-        """True for a plan made by hand that applies to the step. Devices must not repeat each other's arithmetic."""
+        """True for a plan made by hand that applies to the step and repeats no arithmetic."""
         return self.planned_bytes is None and self.moved_bytes >= 0 and not self.work > MOST_WORK
 
 
 class PlanComparison:
-    """A comparison of Tofu's plans for a step with *peers*, plans made by hand. XLA compiles all plans."""
+    """A comparison of Tofu's plans for a step with *peers*, plans made by hand."""
 
     def __init__(
         self, step: Callable[..., Any], source: Source, arguments: Arguments, settings: Settings, devices: Sequence[Any]
@@ -111,7 +111,7 @@ class PlanComparison:
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
-        """Yield a row for each peer: a plan of Tofu that needs no more memory for arguments."""
+        """Yield, for each peer, the row of a plan that needs no more memory."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)
@@ -133,7 +133,7 @@ class PlanComparison:
         return self._compile(name, self.lower_peer(peer))
 
     def lower_peer(self, peer: Peer) -> Any:
-        """Lower the step with a peer's shardings of the arguments. The next state is sharded like the state."""
+        """Lower the step with a peer's shardings of the arguments."""
         shardings = peer(make_mesh(self._devices), self._arguments)
         sharding_lists = [jax.tree.leaves(argument) for argument in shardings]
         argument_shardings = [sharding for argument in sharding_lists for sharding in argument]
@@ -144,7 +144,7 @@ class PlanComparison:
 
     @staticmethod
     def attempt(name: str, make: Callable[[str], PlanRow]) -> PlanRow:
-        """Return the row from `make(name)`, or, after an error, a row that shows the error."""
+        """Return the row `make(name)`, or a row that shows its error."""
         try:
             return make(name)
         except (TofuError, ValueError) as error:
@@ -167,7 +167,7 @@ def _count_work(compiled: Any) -> float:
 
 
 def find_devices(workers: int) -> list[Any]:
-    """Return devices of JAX's default kind, or CPU devices if the default kind has too few."""
+    """Return devices of JAX's default kind, or CPU devices if there are too few."""
     try:
         return list_devices(workers)
     except DeviceError:

@@ -47,8 +47,8 @@ Peer: TypeAlias = Callable[[Mesh, Arguments], tuple[Any, ...]]
 def split_arguments(arguments: Sequence[Any], batch: int | None = None) -> Arguments:
     """Split the arguments of a step into the state, which is the first argument, and the data.
 
-    By default, `batch` is the most frequent size of the first dimension in the data. Raise UnsupportedError if no array
-    of the data has a dimension of this size.
+    By default, `batch` is the most frequent first dimension of the data. Raise UnsupportedError if no array has a
+    dimension of this size.
     """
     state, *data = arguments or (None,)
     leaves = jax.tree.leaves(data)

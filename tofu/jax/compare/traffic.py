@@ -47,7 +47,7 @@ class CollectiveTraffic:
     bytes
         All bytes.
     between
-        Bytes that cross between hosts. Devices of one host relay data to each other.
+        Bytes that cross between hosts.
     overlapped
         Bytes that are transferred while devices compute.
     count
@@ -175,9 +175,9 @@ def _find_share_between_hosts(pairs: Sequence[tuple[int, int]], host_devices: in
 
 
 def _find_relayed_share(groups: Sequence[Sequence[int]], host_devices: int) -> float:
-    """Return the share of received bytes that comes from other hosts, in groups that form rings.
+    """Return the share of received bytes that comes from other hosts, in rings of devices.
 
-    In such a ring, one device of each host receives from another host.
+    One device of each host receives from another host.
     """
     host_counts = [len({device // host_devices for device in group}) for group in groups]
     return sum(count - 1 for count in host_counts) / max(sum(len(group) - 1 for group in groups), 1)

@@ -34,9 +34,9 @@ EXTREMES: Mapping[str, Callable[..., Any]] = {"argmax": lax.reduce_max, "argmin"
 
 
 def divide_into_blocks(step: Step, workers: int) -> Step | None:
-    """Return a step in which operators such as `cumsum` are divided into one block for each worker.
+    """Divide operators such as `cumsum` into one block for each worker.
 
-    Values of the original step keep their numbers. Return None if the step has no such operator.
+    Return None if the step has no such operator.
     """
     builder = StepBuilder()
     builder.types, builder.constants = list(step.types), dict(step.constants)

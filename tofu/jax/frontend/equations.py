@@ -130,13 +130,11 @@ class Equation:
     line
         Line of the user's program that created the equation.
     checkpoint
-        The number of the `jax.checkpoint` for which the backward pass computes the equation again, or None.
+        Number of the `jax.checkpoint` that recomputes the equation, or None.
     loops_summed
-        The number of loops around the equation that sum its result, in the type `summed_dtype`. Only equations after
-        these loops read the sum.
+        Number of loops that sum the result. The sum has the type `summed_dtype`.
     has_separate_sums
-        True if outer loops sum the result and the innermost loop does not. A later loop reads these separate sums
-        (`Loop.separate_sums`).
+        True if only outer loops sum the result. Each iteration of the innermost loop then has a separate sum.
     """
 
     primitive: Any
@@ -207,7 +205,7 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class LoopSum:
-    """The sum of a result over loops, from the view of one of these loops.
+    """A result that one or more nested loops add up. The attributes are about one of the loops.
 
     Attributes
     ----------

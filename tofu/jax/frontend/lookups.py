@@ -185,7 +185,10 @@ def select_window(
     moved: Any,
     strides: Sequence[int] | None = None,
 ) -> Any:
-    """Return `operand` with a window from `moved`. If `join` is passed, it combines old and new elements."""
+    """Replace a window of `operand` by the elements of `moved`.
+
+    If `join` is passed, it combines old and new elements.
+    """
     is_inside = np.bool_(True)
     strides = strides or [1] * len(begins)
     for d, (begin, stride, size, extent) in enumerate(zip(begins, strides, sizes, operand.shape, strict=True)):

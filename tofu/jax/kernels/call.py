@@ -31,8 +31,8 @@ class KernelCall:
     run
         The kernel: a function that takes arrays, or their shards, and returns a list.
     rule
-        The split rule: which dimensions of operands and results can be split together. None if a formula describes the
-        kernel (`tofu.jax.describe`).
+        The split rule: which dimensions of operands and results can be split together. None if there is a formula
+        instead.
     attributes
         Keyword arguments that the formula reads.
     refused
@@ -63,7 +63,7 @@ class KernelCall:
         return compiled
 
     def bind(self, *operands: Any) -> list[Any]:
-        """Call the kernel and return its results. While JAX traces, the call becomes one equation."""
+        """Call the kernel and return its results."""
         results: list[Any] = self.primitive.bind(*operands, **self.parameters)
         return results
 
@@ -83,8 +83,8 @@ class KernelCall:
     def differentiate(self, operands: Sequence[Any], results: Sequence[Any]) -> KernelCall:
         """Return a kernel that computes the gradient of this kernel (the vector-Jacobian product).
 
-        The new kernel takes the operands of this kernel, and the cotangents of its floating-point results. It runs this
-        kernel again and returns the cotangents of the floating-point operands.
+        It takes the operands of this kernel and the cotangents of the results. It returns the cotangents of the
+        operands.
         """
         is_differentiated, has_cotangent = ([is_differentiable(x) for x in arrays] for arrays in (operands, results))
 
@@ -113,7 +113,7 @@ class KernelCall:
 
 
 def register(name: str) -> str:
-    """Register an operator that is described by a split rule. Return its name, with a suffix if the name was in use."""
+    """Register an operator with a split rule. Return its name, which may get a suffix."""
     rule_description = DESCRIPTIONS["pallas_call"].function
     while name in DESCRIPTIONS and DESCRIPTIONS[name].function is not rule_description:
         name += "_call"
@@ -149,7 +149,7 @@ def _batch(operands: Sequence[Any], dimensions: Sequence[Any], *, call: KernelCa
 
 
 def bind_differentiable(call: KernelCall, operands: Sequence[Any]) -> list[Any]:
-    """Call a kernel so that JAX can differentiate it. The gradient is another kernel, split along the same axes."""
+    """Call a kernel so that JAX can differentiate it."""
 
     def bind(*values: Any) -> list[Any]:
         return call.bind(*values)
@@ -176,6 +176,6 @@ def is_differentiable(value: Any) -> bool:
 
 
 def merge(is_replaced: Iterable[bool], replacements: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-    """Replace the values whose `is_replaced` is True by the replacements, in order."""
+    """Replace the values for which `is_replaced` is True."""
     remaining = iter(replacements)
     return [next(remaining) if is_new else value for is_new, value in zip(is_replaced, values, strict=True)]

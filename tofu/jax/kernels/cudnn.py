@@ -43,10 +43,10 @@ def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
 def find_attention_rule(
     shapes: Sequence[Shape], is_heads_first: bool, is_backward: bool, has_extra_result: bool
 ) -> SplitRule:
-    """Return the split rule of attention, which can be split along the batch and the heads of keys.
+    """Return the split rule of attention, along the batch and the heads of keys.
 
-    Packed and paged sequences are only split by heads, because they have no batch dimension. The extra result is the
-    softmax statistics (forward) or the gradient of the bias (backward).
+    Packed and paged sequences have no batch dimension. The extra result is the softmax statistics or the gradient of
+    the bias.
     """
     query, key, bias, offsets, pages = shapes[0], shapes[1], shapes[3], shapes[6], shapes[8]
     heads_axis = 1 if is_heads_first else 2

@@ -45,21 +45,18 @@ def describe(
         @tofu.jax.describe("b h _ _, b h _ _, b h _ _ -> b h _ _")
         def attention(q, k, v): ...
 
-    - A name stands for a dimension that can be split. Here, a worker that has some positions of b and h computes the
-      result at these positions.
+    - A name stands for a dimension that can be split. Here, each worker computes some positions of b and h.
     - `_` stands for a dimension that every worker needs completely.
-    - `(h _)` stands for a dimension with several elements for each position of h, such as query heads that share a key
-      head.
+    - `(h _)` stands for a dimension with several elements for each h, such as several query heads for each key head.
     - If a result lacks a name, the results of all workers are summed: "i k, k j -> i j" describes a matrix product.
 
     Instead of a rule, the description may be a formula in Tofu's description language (docs/tdl.md), written as a
-    function of the arrays. Keyword-only parameters of the formula receive the function's arguments of the same names:
+    function of the arrays. Its keyword-only parameters are arguments of the described function:
 
         @tofu.jax.describe(lambda q, k, v: lambda b, h, i, d: part(q[b, h, i, :], k[b, h, :, :], v[b, h, :, :])[d])
 
-    `jax.grad` and `jax.vmap` also work on a described function. Its gradient is split along the same axes, and runs the
-    function again. If the function has a `jax.custom_vjp`, you can avoid this second run: describe its forward and
-    backward functions instead. Under `jax.vmap`, the batch is one more axis.
+    `jax.grad` and `jax.vmap` also work on a described function. Its gradient runs the function again. To avoid this for
+    a `jax.custom_vjp`, describe its forward and backward functions instead.
 
     A wrong description leads to wrong results. `attention.verify(q, k, v)` checks the description.
 
@@ -70,12 +67,12 @@ def describe(
     name
         The operator's name in plans and hints. By default, it is the name of the function.
     concrete
-        If True, a formula receives the extents of arrays as Python numbers instead of symbols (`tofu.jax.op`).
+        If True, a formula receives the extents of arrays as Python numbers instead of symbols.
 
     Raises
     ------
     DescriptionError
-        The description is malformed. If it does not fit the arrays of a call, the call raises this error.
+        The description is malformed. A call raises this error if its arrays do not fit the description.
     """
     if not (isinstance(description, str) or callable(description)):
         raise DescriptionError(f"A description is a rule or a formula in TDL, and not {description!r}. {SYNTAX}")
@@ -119,7 +116,7 @@ class Described:
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function. While Tofu traces a step, the call becomes one operator."""
+        """Call the function. In a partitioned step, the call is one operator."""
         if not is_tracing():
             return self.function(*args, **kwargs)
         call, arrays, restore = self.make_call(args, kwargs)
@@ -128,8 +125,7 @@ class Described:
     def verify(self, *args: Any, **kwargs: Any) -> Any:
         """Check the description at these arguments, and return a report.
 
-        The function runs on shards, split along each axis of the description in turn. Raise DescriptionError if the
-        combined results differ from the results for complete arrays.
+        The function runs on shards, for one split axis after another. Raise DescriptionError if the results are wrong.
         """
         return verify_described(self, args, kwargs)
 
@@ -138,7 +134,7 @@ class Described:
     ) -> tuple[KernelCall, list[Any], Callable[[Any], Any]]:
         """Return the function's call as a kernel, and the arrays that the kernel takes.
 
-        Also return a function that builds the call's result from the arrays that the kernel returns.
+        The third result is a function that turns the kernel's results into the call's result.
         """
         leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
         is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]

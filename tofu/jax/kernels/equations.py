@@ -25,9 +25,9 @@ READERS: Mapping[str, Callable[[Equation, Sequence[Shape]], KernelCall]] = {
 
 
 def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
-    """Replace a call of a Pallas kernel or of cuDNN's attention by a kernel with a split rule.
+    """Convert a call of a Pallas kernel or cuDNN's attention into a kernel with a split rule.
 
-    Operands without elements are dropped. Other equations are returned unchanged.
+    Return other equations unchanged.
     """
     if equation.primitive.name == "custom_lin":
         raise UnsupportedError(

@@ -24,7 +24,7 @@ AXIS_PARAMETERS = ("axes", "axis_name")
 
 
 def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
-    """Convert a `shard_map` to a jaxpr that computes the same results without naming devices.
+    """Convert a `shard_map` to a jaxpr with the same results and no devices.
 
     Raise UnsupportedError if `jax.vmap` cannot batch the body.
     """

@@ -216,9 +216,8 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 def _match_stride(blocks: np.ndarray[Any, Any]) -> tuple[int, int] | None:
     """Divide the positions of a grid axis into equal groups, as small as possible.
 
-    The groups must use separate blocks, or all the same. `blocks` has a row of block numbers for each position. Return
-    the size of a group, and the distance between the blocks of neighboring groups. Return None if there are no such
-    groups.
+    The groups use separate blocks, or all the same. `blocks` has the block numbers of each position. Return the size of
+    a group, and the distance between the blocks of neighboring groups, or None.
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):

@@ -64,9 +64,7 @@ class SplitRule:
     def differentiate(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> SplitRule:
         """Return the rule of the kernel's gradient (vector-Jacobian product).
 
-        `inputs` is True for each input whose gradient is requested, `outputs` for each output that has a cotangent. The
-        gradient can be split along the same axes. If an axis does not split an input, the input's gradient is a sum
-        over it.
+        `inputs` is True for inputs whose gradients are requested, and `outputs` is True for outputs with a cotangent.
         """
         cotangent_groups = tuple(group for group, is_used in zip(self.outputs, outputs, strict=True) if is_used)
         gradient_groups = tuple(group for group, is_used in zip(self.inputs, inputs, strict=True) if is_used)
@@ -176,7 +174,7 @@ def _size_dimension(name: str, size: int, extents: Mapping[str, int], text: str)
 def read_rule(access: OperatorAccess) -> SplitRule:
     """Return the split rule that follows from an analysed description.
 
-    The rule leaves out all axes along which results are not concatenated or summed.
+    Axes of other kinds of results, such as maxima, are left out.
     """
     access = without_nested_axes(access)
     rule = SplitRule(

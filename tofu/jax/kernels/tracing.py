@@ -13,7 +13,7 @@ _has_described = False
 
 
 def is_tracing() -> bool:
-    """Return True while Tofu traces a step. Inside a function with a description, return False."""
+    """Return True while Tofu traces a step."""
     return _is_tracing.get()
 
 
@@ -27,8 +27,7 @@ def expect_described() -> None:
 def tracing_step() -> Iterator[None]:
     """Return a context for tracing a step. In this context, each call of a described function becomes one equation.
 
-    Outside of Tofu, JAX must not reuse these traces. So the context sets XLA metadata: JAX reuses only traces with
-    equal metadata.
+    JAX does not reuse these traces outside of the context.
     """
     token = _is_tracing.set(True)
     try:

@@ -26,9 +26,8 @@ ASSUMED_CUDNN = 91000
 class BlockSpecification:
     """The blocks into which a Pallas kernel divides an array.
 
-    `sizes` has the extent of a block along each dimension, or 0 if blocks may begin at any element. The kernel runs
-    once for each position of a grid. `index_map` is a function from this position to the number of the block that the
-    kernel uses.
+    `sizes` has the extents of a block, with 0 if blocks may begin at any element. `index_map` converts a position of
+    the grid to the number of a block.
     """
 
     shape: tuple[int, ...]
@@ -100,9 +99,9 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
 
 
 def rewrite_jaxpr(jaxpr: Jaxpr, rewrite: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
-    """Apply `rewrite` to each equation of a jaxpr and of its inner jaxprs, such as branches.
+    """Apply `rewrite` to each equation of a jaxpr and of its inner jaxprs.
 
-    The new jaxpr runs under the current mesh. JAX refuses to run a jaxpr that was traced under another mesh.
+    The new jaxpr runs under the current mesh.
     """
     (current,) = jax.make_jaxpr(jax.lax.neg)(0.0).jaxpr.eqns
     renewed: dict[Any, Any] = {}
@@ -162,7 +161,7 @@ def _read_spec(spec: Iterable[Any], rank: int, sizes: Mapping[str, int]) -> Spec
 def without_cudnn() -> Iterator[None]:
     """Return a context in which JAX can trace cuDNN attention without cuDNN, to plan for another machine.
 
-    JAX only checks the version of cuDNN. In this context, it finds the version `ASSUMED_CUDNN`.
+    JAX then finds the version `ASSUMED_CUDNN`.
     """
     attention: Any = import_module("jax._src.cudnn.fused_attention_stablehlo")
     find_version = attention.check_cudnn_version

@@ -45,8 +45,7 @@ DRAWS = 8
 class CaseReport:
     """Results for the equations of a case.
 
-    `missing` has exact ways to split that descriptions lack by mistake. `explained` has ways that they lack for a known
-    reason.
+    Descriptions lack the exact splits in `missing` by mistake, and those in `explained` for a known reason.
     """
 
     case: str
@@ -56,7 +55,7 @@ class CaseReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Messages about mistakes that must be fixed, in a description, the analysis, the backend or the case."""
+        """Messages about all mistakes that were found."""
         problems = [f"{verified.report.op}: {problem}" for verified in self.verified for problem in verified.problems]
         return tuple(
             dict.fromkeys((*problems, *(f"{missing.op}: missing strategy {missing.cut}" for missing in self.missing)))
@@ -80,8 +79,8 @@ def verify_cases(
     """Yield the results of each case, in order. Equations are run in double precision.
 
     Equations with the same *signature* (primitive, parameters, shapes and types) are verified once. If `primitives` is
-    not empty, only its equations are verified. If `search` is True, also search for exact ways to split that
-    descriptions lack. `jobs` cases run at a time. With several jobs, all cases must be from `load_cases`.
+    not empty, other primitives are skipped. If `search` is True, also search for splits that descriptions lack. `jobs`
+    cases run at a time. With several jobs, all cases must be from `load_cases`.
     """
     numbers_by_case = list_distinct(cases, primitives, seed)
     if jobs == 1:

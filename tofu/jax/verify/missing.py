@@ -16,7 +16,7 @@ from tofu.verification.windows import list_window_geometries
 
 
 def find_missing(node: EquationCase) -> tuple[Missing, ...]:
-    """Return the exact ways to split an equation that do not follow from its description.
+    """Find exact splits of an equation that its description does not allow.
 
     Element-wise equations, loops, branches, and kernels with split rules are not searched.
     """

@@ -69,7 +69,7 @@ class EquationCase:
         }
 
     def evaluate(self, operands: Sequence[Any], params: Mapping[str, Any] | None = None) -> list[Any]:
-        """Compute the results for these operands, which include literals. `params` may replace some parameters."""
+        """Compute the results for all operands, including literals. `params` may replace some parameters."""
         equation = (
             self.equation if params is None else replace(self.equation, params={**self.equation.params, **params})
         )
@@ -92,7 +92,7 @@ class EquationCase:
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> list[Array] | None:
-        """Run the equation on the operands `inputs`, with some parameters replaced. Return None if JAX rejects them."""
+        """Run the equation with other operands and parameters. Return None if JAX rejects them."""
         try:
             return self.run(values, inputs)
         except Exception:  # any error of a primitive
@@ -147,7 +147,7 @@ def trace_case(case: PrimitiveCase, seed: int = 0) -> tuple[Step, list[Any]]:
 
 
 def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
-    """Yield each equation of a step that calls one of the primitives, with its number and signature.
+    """Yield the equations of a step that call these primitives, with numbers and signatures.
 
     If `primitives` is empty, yield all equations. Equations with equal signatures need only one verification.
     """

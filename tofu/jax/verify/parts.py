@@ -48,9 +48,8 @@ def run_in_parts(
 ) -> list[Array]:
     """Run an equation in parts, and return the combined outputs.
 
-    `splits` divides axes into ranges. Each combination of ranges is a part. If `overlapping` is True, all parts get the
-    length of the longest part, and surplus results are dropped. Raise SplitError if the outputs of the parts do not
-    form the complete outputs.
+    `splits` has the ranges of each split axis. If `overlapping` is True, the parts overlap, so that all have the same
+    length. Raise SplitError if the parts do not form the complete outputs.
     """
     parts = list_parts(splits)
     if overlapping:
@@ -141,7 +140,7 @@ def _check_shape(piece: Array, shape: tuple[int, ...]) -> Array:
 
 
 def find_error(value: Array, reference: Array) -> float:
-    """Return the largest relative error. For integers, booleans and keys, any difference is an infinite error."""
+    """Return the largest relative error. It is infinite if integers, booleans or keys differ."""
     if reference.dtype.kind in "biu":
         return 0.0 if np.array_equal(value, reference) else float("inf")
     return relative_error(value, reference)

@@ -31,7 +31,7 @@ If shards may overlap, a number that does not divide the extent is tested as wel
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """The report on an equation. `pairs` has reports on splits along two axes at once."""
+    """Results of verifying an equation. `pairs` is about splits along two axes."""
 
     report: NodeReport
     pairs: tuple[StrategyReport, ...] = ()
@@ -78,7 +78,7 @@ def verify_node(node: EquationCase) -> VerifiedEquation:
 
 
 def analyse_node(description: Description, node: EquationCase) -> OperatorAccess:
-    """Return all ways to split an equation that follow from its description."""
+    """Return the splits of an equation that its description allows."""
     return analyse(description, node.attributes, [x.shape for x in node.inputs], [x.shape for x in node.outputs])
 
 

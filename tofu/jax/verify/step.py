@@ -56,8 +56,8 @@ def verify_step(
     settings, engine
         Settings and engine of the plan.
     dtype
-        The type of all floating-point arguments: "float64" or "float32". The default is float64, or, if the step cannot
-        be traced with float64, their own types.
+        The type of all floating-point arguments: "float64" or "float32". The default is float64 if the step can be
+        traced with it.
     seed
         Seed of the random numbers.
 

@@ -29,7 +29,7 @@ class Summary:
     by_parts
         Primitives whose outputs were only compared with the combined outputs of parts.
     whole
-        Primitives that are never split, so their descriptions cannot be wrong.
+        Primitives that are never split.
     uncompared
         Primitives without a meaningful case.
     signatures, strategies, pairs
@@ -106,7 +106,7 @@ def check_names(names: Collection[str]) -> None:
 
 
 def results_table(results: Sequence[CaseReport]) -> Table:
-    """Return a table with a row for each primitive, which shows signatures, strategies, accuracy, and disagreements."""
+    """Return a table with the signatures, strategies, accuracy and disagreements of each primitive."""
     missing = {strategy.op for result in results for strategy in result.missing}
     equations = [equation for result in results for equation in result.verified]
     return tabulate(

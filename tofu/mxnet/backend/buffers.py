@@ -26,13 +26,13 @@ def list_shard_shapes(problem: Problem, tensor: int, layout: Sequence[int]) -> l
 
 
 def source_variables(graph: Graph) -> Variables:
-    """Return the shapes of all variables of a model on one device, and MXNet's numbers for their types."""
+    """Return the shape and MXNet's type number of each unsplit variable."""
     whole = [graph.tensors[variable] for variable in graph.variables]
     return {t.name: t.shape for t in whole}, {t.name: DTYPE_NAMES.index(t.dtype) for t in whole}
 
 
 def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
-    """Return the shapes of the shards that are variables of `execution`, and MXNet's numbers for their types."""
+    """Return the shapes and MXNet's type numbers of the shards that `execution` takes as variables."""
     present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
     shapes: dict[str, Shape] = {}
     codes: dict[str, int] = {}
@@ -57,7 +57,7 @@ def plan_buffers(choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedG
 
 
 def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
-    """Return the bytes that each worker needs for its shards of all variables and for its buffers.
+    """Return the bytes of each worker's variables and buffers.
 
     `add_up_workers` returns the same numbers, but needs an execution graph.
     """

@@ -60,7 +60,7 @@ class ExecutionGraph:
 
     @cached_property
     def keeping_gradients(self) -> ExecutionGraph:
-        """A copy of this graph in which the next forward pass does not overwrite the gradients."""
+        """A copy of this graph that keeps the gradients during the next forward pass."""
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
         shards = Counter(position // self.workers for position in positions)
@@ -76,8 +76,7 @@ class ExecutionGraph:
 def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionGraph:
     """Build the MXNet symbol that runs `program` on all workers.
 
-    Most nodes are copies of nodes in `source`, the symbol that trains the model on one device. Tofu's own operators are
-    created by their names.
+    Most nodes are copies of nodes in `source`, the symbol that trains the model on one device.
     """
     symbol = build_symbol(source, program)
     return ExecutionGraph(symbol, program.outputs, program.n_model_outputs, program.workers)
@@ -97,8 +96,8 @@ def make_builder(
 ) -> _mxnet.ExecutionGraphBuilder:
     """Return an object that builds the execution graph for the operators in `phases`.
 
-    `reducers` maps a tensor to the function that combines the workers' partial results, such as "Sum".
-    `workers_by_operator` lists the workers that run an operator. By default, all workers run all operators.
+    `reducers` maps a tensor to the function that combines partial results, such as "Sum". `workers_by_operator` lists
+    the workers that run each operator, by default all.
     """
     graph = choices.problem.graph
     origins = [find_origin(operator) for operator in graph.operators]

@@ -64,8 +64,8 @@ def measure_processors() -> float:
 class MeasuredStep(NamedTuple):
     """Measurements of a training step.
 
-    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates. `update_seconds` is
-    the time of all weight updates, and `updates` is their number.
+    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates, and
+    `update_seconds` is the time of all `updates` updates.
     """
 
     nodes: float

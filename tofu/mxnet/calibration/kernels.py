@@ -118,10 +118,9 @@ def read_events(path: Path) -> Events:
 
 
 def match_events(recorded: RecordedCase, events: Events) -> Iterator[Sample]:
-    """Yield a sample for each kernel: its work (such as the bytes it reads), and its shortest time.
+    """Yield the work and the shortest time of each kernel.
 
-    An event is one run of a kernel in the profiler's file. Operators without exactly one event for each node are
-    skipped.
+    An event is one run of a kernel in the profiler's file.
     """
     program = recorded.program
     tables = program.tables

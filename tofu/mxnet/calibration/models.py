@@ -43,7 +43,7 @@ def list_cases() -> Iterator[CalibrationCase]:
 
 
 def list_steps() -> Iterator[CalibrationCase]:
-    """Yield the models for measuring whole steps.
+    """Yield the models whose training steps are measured.
 
     These are the two largest models of each kind, on one, two and four devices.
     """

@@ -20,8 +20,8 @@ from tofu import _mxnet
 def read_tables(execution_symbol: Any, variable_shapes: Mapping[str, tuple[int, ...]] | None = None) -> SimpleNamespace:
     """Return tables of a graph's nodes, in execution order, and of its fetches (`csrc/nnvm/execution/execution_tables.h`).
 
-    `variable_shapes` has the shapes of variables that have none in the symbol. `begin`, `extent` and `shape` have a
-    column for each dimension. Missing dimensions have extent 1.
+    `variable_shapes` has shapes that the symbol lacks. `begin`, `extent` and `shape` have a column for each dimension.
+    Missing dimensions have extent 1.
     """
     return SimpleNamespace(**_mxnet.execution_tables(execution_symbol.handle.value, dict(variable_shapes or {})))
 
@@ -31,7 +31,7 @@ ITEM_BYTES = np.array((4, 8, 2, 1, 4, 1, 8, 1))  # by MXNet's type flag
 
 @dataclass(frozen=True)
 class FetchTraffic:
-    """The bytes that fetches read from other workers (`remote_bytes`) and from their own worker (`local_bytes`)."""
+    """The bytes that fetches read: from other workers (`remote_bytes`), and on their own worker (`local_bytes`)."""
 
     remote_bytes: int
     local_bytes: int

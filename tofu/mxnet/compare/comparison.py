@@ -38,7 +38,7 @@ class ComparedRuns:
 def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancelled: float) -> ComparedRuns:
     """Compare the results of all workers with the results of one device.
 
-    Tensors are not compared if they depend on random numbers, or contain infinity or NaN on one device.
+    Tensors are left out if they depend on random numbers, or contain infinity or NaN on one device.
     """
     problem = partition.searched.problem
     excused = _name_tensors(partition, find_random(problem.graph, problem.accesses))
@@ -59,7 +59,7 @@ def _compare_step(
 
 
 def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
-    """Return the tensors with an error above `tolerance` in `comparison` that is fixed in `corrected`."""
+    """Return the tensors that differ in `comparison`, but not in `corrected`."""
     agreeing = {(d.kind, d.name) for d in (*corrected.training, *corrected.inference) if d.error <= tolerance}
     return [d.name for d in comparison.training if d.error > tolerance and (d.kind, d.name) in agreeing]
 
@@ -81,8 +81,7 @@ def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: fl
 def measure_traffic(partition: Partition, workers_run: Run, trains: bool) -> dict[str, Traffic]:
     """Count the bytes that workers transfer, in training and in inference.
 
-    The bytes are counted in the graph and in the run. For training, the result also has the bytes that the plan
-    predicts.
+    They are counted in the graph and in the run.
     """
     graph_bytes = count_traffic(build_inference(partition).symbol).remote_bytes
     inference = {"inference": Traffic(None, graph_bytes, workers_run.inference_bytes)}

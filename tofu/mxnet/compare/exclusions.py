@@ -62,7 +62,7 @@ def _list_overwritten(operator: Operator) -> Sequence[int]:
 
 
 def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) -> Reasons:
-    """Find outputs that MXNet computes wrong if nothing reads the operator's other outputs."""
+    """Find outputs that MXNet computes wrong because nothing reads the operator's other outputs."""
     description = DESCRIPTIONS.get(operator.op)
     wrong: dict[int, str] = {}
     outputs = dict(enumerate(operator.outputs))  # a description may have more outputs than the operator
@@ -76,7 +76,7 @@ def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) 
 
 
 def propagate(graph: Graph, direct_reasons: Mapping[int, str]) -> Reasons:
-    """Pass a tensor's reason on to all tensors that are computed from it."""
+    """Give a tensor's reason to all tensors that are computed from it."""
     reasons = dict(direct_reasons)
     for operator in graph.operators:
         reason = next((reasons[tensor] for tensor in operator.inputs if tensor in reasons), None)

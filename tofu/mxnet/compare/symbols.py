@@ -27,7 +27,7 @@ Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attr
 def widen_types(symbol: Any) -> Any:
     """Return a copy of the symbol that computes in float64 instead of float32 and float16.
 
-    Operators that MXNet has only in float32 still compute in float32. Their inputs and outputs are cast.
+    Operators without a float64 kernel still compute in float32.
     """
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
@@ -80,8 +80,7 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
 def split_readers(symbol: Any) -> Any:
     """Return a copy of the symbol in which no output has more than seven readers.
 
-    MXNet adds the gradients of eight or more readers in place, and some of its kernels do this incorrectly. So each
-    group of seven readers reads its own copy of the output.
+    MXNet may add the gradients of eight or more readers incorrectly. So each group of seven readers reads its own copy.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())
@@ -104,8 +103,7 @@ def split_readers(symbol: Any) -> Any:
 def avoid_blocked_layouts(symbol: Any) -> Any:
     """Return a copy of the symbol with a slice of all elements after each LRN.
 
-    On CPUs, a convolution may write a gradient in oneDNN's blocked format. The gradient of LRN reads this format wrong.
-    The gradient of a slice is always in row-major order.
+    On CPUs, the gradient of LRN cannot read oneDNN's blocked format. The slice changes the format.
     """
     model = json.loads(symbol.tojson())
     for number in [number for number, node in enumerate(model["nodes"]) if node["op"] == "LRN"]:

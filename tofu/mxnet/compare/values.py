@@ -74,7 +74,7 @@ MOVING_OPERATORS = frozenset(
 
 
 def find_positions(symbol: Any, shapes: Mapping[str, Shape], dtypes: Mapping[str, Any]) -> dict[str, Bounds]:
-    """Return the allowed range of numbers for each argument that contains indices, labels or lengths."""
+    """Return the allowed range of each argument that contains indices, labels or lengths."""
     symbol = in_plain_form(symbol)
     all_shapes, type_flags = infer_arguments(symbol, shapes, dtypes)
     nodes = _mxnet.nodes(symbol.handle.value)

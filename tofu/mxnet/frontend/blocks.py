@@ -42,7 +42,7 @@ def divide_into_blocks(
 ) -> Any:
     """Replace each operator such as cumsum by operators that compute it in blocks. Return the new symbol.
 
-    `shapes` and `types` describe all variables. An operator is not replaced if `may_divide` returns False for its name.
+    `shapes` and `types` describe all variables. `may_divide` returns False for operators to keep.
     """
 
     def find_replacement(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:

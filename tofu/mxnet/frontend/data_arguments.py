@@ -15,8 +15,8 @@ MOST_INFERENCES = 32
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
     """Return the names of the arguments that are data. All others are parameters.
 
-    Labels are data. If `shapes` lacks an argument, all arguments in `shapes` are data, too. If not, arguments are data
-    if their shapes grow with the batch, or cannot be inferred from earlier arguments.
+    Labels are data. If `shapes` lacks some arguments, it lists the data. If not, data are the arguments whose shapes
+    grow with the batch or cannot be inferred.
     """
     names = symbol.list_arguments()
     named = frozenset(shapes).union(labels)

@@ -64,7 +64,7 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
 
 
 def list_inputs(symbol: Any) -> str:
-    """Return a text with the names of the model's inputs. Names that end like a parameter ("_weight") are left out."""
+    """Return a text with the names of the model's inputs, without parameters such as "fc_weight"."""
     names = symbol.list_arguments()
     inputs = [name for name in names if not name.endswith(PARAMETER_ENDINGS)] or names
     return (", ".join(inputs[:MOST_NAMES]) or "none") + (", ..." if inputs[MOST_NAMES:] else "")
@@ -95,7 +95,7 @@ def is_shape(shape: Any) -> bool:
 
 
 def list_declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
-    """Return the types that the user declared for the variables in `names`, as MXNet's numbers."""
+    """Return MXNet's numbers of the types that the user declared for the variables in `names`."""
     declared = {name: attributes.get("__dtype__", "-1") for name, attributes in symbol.attr_dict().items()}
     flags = {str(code): code for code in range(-1, len(DTYPE_NAMES))}
     wrong = [f"{name}: {show(text)}" for name, text in declared.items() if name in names and text not in flags]
@@ -138,7 +138,7 @@ def infer_entries(
 ) -> tuple[list[tuple[int, ...] | None], list[int]]:
     """Return the shapes and the type codes of all outputs of all nodes, as two lists.
 
-    The outputs of a node start at position `node["entry"]`. Unknown names in `shapes` and `codes` are ignored.
+    The outputs of a node start at position `node["entry"]`.
     """
     variables = set(symbol.list_inputs())
     return _mxnet.infer(

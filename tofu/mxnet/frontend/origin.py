@@ -19,9 +19,9 @@ class Origin:
     rewritten
         New values for some attributes of the node.
     requested
-        Outputs that workers must compute even if no operator reads them.
+        Outputs that are computed even if no operator reads them.
     replaced
-        Position of a node that the operator replaces without copying it, or -1. Monitors show this node's name.
+        Position of the node that the operator replaces, or -1. Monitors show this node's name.
     """
 
     node: int = -1
@@ -31,7 +31,7 @@ class Origin:
 
     @property
     def monitored_node(self) -> int:
-        """Position of a node, or -1. Monitors show its name for this operator."""
+        """Position of the node whose name monitors show, or -1."""
         return max(self.node, self.replaced)
 
 

@@ -26,14 +26,14 @@ def draws(operator: Operator) -> bool:
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
-    """Return True if a random operator draws its numbers in this mode. Some operators draw only in training."""
+    """Return True if a random operator draws its numbers in this mode."""
     return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 
 def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
-    """Return True if an operator draws random numbers, but Tofu's description of it does not mention them.
+    """Return True if an operator draws random numbers that its description does not mention.
 
-    For example, the description of RNN does not mention dropout. `is_whole` is True if the operator is not split.
+    An example is the dropout in RNN. `is_whole` is True if the operator is not split.
     """
     if operator.op in ("RNN", "LeakyReLU"):
         return draws(operator)

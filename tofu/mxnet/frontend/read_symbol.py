@@ -51,7 +51,7 @@ class SymbolForm:
     is_unrolled
         If True, replace each RNN operator by cells for single time steps.
     block_count
-        The number of blocks into which operators such as cumsum divide a dimension: one for each worker.
+        The number of blocks for operators such as cumsum, one for each worker.
     may_divide
         Function that returns True for the name of an operator that may be computed in blocks.
     """
@@ -101,13 +101,13 @@ def read_graph(
     shapes
         Shapes of the inputs, from which MXNet can infer all other shapes.
     dtypes
-        Types of the arguments that are not float32, by name.
+        Types of arguments, by name. The default is float32.
     differentiated
         Names of the arguments whose gradients are computed. Empty for inference.
     updated
         Names of the differentiated arguments that an optimizer updates.
     form
-        The operators to replace by others that can be split in more ways.
+        Replacements of operators, to allow more splits.
 
     Raises
     ------
@@ -273,12 +273,12 @@ class _Reader:
 
 
 def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the positions of inputs that the kernel changes without declaring it: the gamma of BatchNorm_v1."""
+    """Return the positions of inputs that the kernel changes without declaring it."""
     return (1,) if node["op"] == "BatchNorm_v1" and is_true(node["attrs"], "fix_gamma", True) else ()
 
 
 def find_labels(symbol: Any) -> frozenset[str]:
-    """Find the labels: arguments that operators read only through an input named "label"."""
+    """Find the arguments that operators read only as labels."""
     nodes = _mxnet.nodes(symbol.handle.value)
     input_names_by_op: dict[str, list[str]] = {}
     labels, others = set[str](), set[str]()
@@ -296,7 +296,7 @@ def find_labels(symbol: Any) -> frozenset[str]:
 
 
 def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """Return the shapes of a model's inputs and labels, and the names of the arguments to train (all others).
+    """Return the shapes of a model's inputs and labels, and the names of all other arguments.
 
     Raise ShapeError if MXNet cannot infer the shape of a label.
     """

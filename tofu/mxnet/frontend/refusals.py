@@ -41,9 +41,9 @@ RESHAPES = ("Reshape", "_np_reshape", "_npx_reshape")
 
 
 def refuse_broken(symbol: Any) -> None:
-    """Raise TofuError if an operator of the symbol reads an operator that does not exist.
+    """Raise TofuError if an operator reads from an operator that the symbol does not have.
 
-    MXNet may load such a symbol from a damaged file.
+    Damaged files can contain such symbols.
     """
     try:
         _mxnet.check_edges(symbol.handle.value)
@@ -80,7 +80,7 @@ def refuse_wrong_kernels(graph: Graph) -> None:
 
 
 def refuse_outputs_without_dimensions(graph: Graph) -> None:
-    """Raise UnsupportedError for a scalar output (shape ()) if MXNet's settings let () stand for an unknown shape."""
+    """Raise UnsupportedError if an output has the shape (), which means unknown in MXNet."""
     outputs = [] if mx.util.is_np_shape() else [graph.tensors[position] for position in graph.outputs]
     raise_together(
         UnsupportedError,
@@ -93,7 +93,7 @@ def refuse_outputs_without_dimensions(graph: Graph) -> None:
 def _refuse_shared_gammas(graph: Graph) -> None:
     """Raise UnsupportedError for a BatchNorm with fix_gamma if another operator reads its gamma.
 
-    BatchNorm sets this gamma to ones, and MXNet may run the other operator before or after this change.
+    BatchNorm sets this gamma to ones, before or after the other operator reads it.
     """
     setters = {number for number, operator in enumerate(graph.operators) if _sets_gamma(operator)}
     setter_by_gamma = {graph.operators[number].inputs[1]: graph.operators[number] for number in setters}

@@ -32,7 +32,7 @@ def rewrite_operators(
     """Replace some operators of a symbol by other symbols. Return the new symbol.
 
     `shapes` and `types` describe all variables. `find_by_op` maps a type of operator to a function that returns the
-    replacement. With `keeps_names`, a replacement with one output gets the old operator's name.
+    replacement. If `keeps_names` is True, replacements keep the operators' names.
     """
     graph, nodes = json.loads(symbol.tojson()), _mxnet.nodes(symbol.handle.value)
     assert [node["name"] for node in graph["nodes"]] == [node["name"] for node in nodes]
@@ -62,8 +62,7 @@ def rewrite_operators(
 class Splice:
     """A copy of a graph in MXNet's JSON. Its nodes are added in order, either unchanged or replaced.
 
-    An *entry* stands for an output of a node (operator or variable). It is the list [number of the node, number of the
-    output, 0].
+    An *entry* is an output of a node, written as [number of the node, number of the output, 0].
     """
 
     def __init__(self) -> None:
@@ -80,9 +79,9 @@ class Splice:
         self.nodes.append(node)
 
     def replace(self, symbol: Any, inputs: Sequence[list[int]], name: str | None = None) -> None:
-        """Replace the next node by a symbol. The symbol's variables "0", "1", ... are the node's inputs.
+        """Replace the next node by a symbol. Its variables "0", "1", ... become `inputs`.
 
-        If the symbol has one output, its operator is called `name`.
+        `name` becomes the name of the symbol's only output.
         """
         symbol_graph = json.loads(symbol.tojson())
         find_entry: list[Callable[[int], list[int]]] = []  # for each node of `symbol`

@@ -22,7 +22,7 @@ PYTHON_BOOLEANS = {"true": "True", "false": "False"}
 def in_plain_form(symbol: Any) -> Any:
     """Return the same model with dense storage, without `ctx_group`, and with booleans written as True and False.
 
-    In MXNet, `ctx_group` decides on which device an operator runs. In Tofu, the plan decides this.
+    In Tofu, the plan replaces `ctx_group`.
     """
     symbol = with_dense_storage(symbol)
     if not any(_simplify_attributes(attributes) != attributes for attributes in symbol.attr_dict().values()):
@@ -43,7 +43,7 @@ def _simplify_attributes(attributes: Mapping[str, str], is_free_text: bool = Fal
 
 
 def read_model(text: str) -> dict[str, Any]:
-    """Parse the JSON of a symbol. If there is a mistake, raise a ValueError that names the mistake and the node."""
+    """Parse the JSON of a symbol. Raise a ValueError that names the first mistake."""
     model = parse_json(text)
     if not isinstance(model, dict):
         raise ValueError(f"it is {show(model)}, not an object with nodes")

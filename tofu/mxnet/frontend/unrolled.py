@@ -65,9 +65,9 @@ class Recurrence:
         self.next_parameter = 0  # position in the vector of parameters where the next weight or bias begins
 
     def unroll(self, count: int) -> Any:
-        """Return a symbol with a cell for each time step, which computes the same as the RNN operator.
+        """Return an equal symbol with a cell for each time step.
 
-        The symbol has `count` variables "0", "1" and so on: the data, the parameters, and one or two states.
+        Its `count` variables "0", "1", ... are the data, the parameters, and one or two states.
         """
         variables = [mx.sym.Variable(str(n)) for n in range(count)]
         with mx.name.Prefix(f"{self.name}_"):

@@ -46,15 +46,14 @@ def partition(
 
     The rest of the script need not change: attributes, parameters, Trainers and parameter files work as before. Inputs
     and outputs are whole arrays in the context of the inputs. The loss may be part of the block. The block is planned
-    at its first call, and again for training at its first call inside `autograd.record()`.
+    at its first call, and for training at its first call inside `autograd.record()`.
 
     Parameters
     ----------
     block
         A `mx.gluon.HybridBlock` or SymbolBlock. It is changed in place.
     ngpus, contexts, plan, hints, undescribed, on_infeasible, cache, algorithm, search_seconds, topology, memory_limit, replicate, unroll
-        As in `tofu.partition`. But inference always uses on_infeasible="replicate", because a single image cannot be
-        split between many workers.
+        As in `tofu.partition`. But inference always uses on_infeasible="replicate".
 
     Returns
     -------
@@ -151,7 +150,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
 
     @property
     def plan(self) -> Plan:
-        """The plan for training. Before the first call inside `autograd.record()`, the plan for inference."""
+        """The plan for training, or for inference if the block was never called inside `autograd.record()`."""
         operator = self._require_operator()
         return operator.training_plan or operator.symbol.plan
 
@@ -160,7 +159,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         self.partitioned_symbol.save_report(path, title or self.name)
 
     def why(self, operator: str) -> str:
-        """Return a table of the ways to split an operator, and the communication of each."""
+        """Return a table of the ways to split an operator, with their communication."""
         return self.partitioned_symbol.why(operator)
 
     def _build_cache(self, *args: Any) -> None:
@@ -190,7 +189,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
     def forward(self, x: Any, *args: Any) -> Any:
         """Run the block on the workers.
 
-        Raise UnsupportedError for a symbol as input. The calling block would run on one device.
+        Raise UnsupportedError if the input is a symbol.
         """
         if isinstance(x, mx.sym.Symbol):
             raise UnsupportedError(
@@ -218,7 +217,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
                 block._active = True
 
     def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
-        """Trace the block again at the next call. Options such as static_alloc have no effect."""
+        """Trace the block again at the next call. Options have no effect."""
         if not active:
             raise UnsupportedError(
                 f"{self.name} is partitioned and runs as a graph: hybridize(False), operator by operator, is not possible."

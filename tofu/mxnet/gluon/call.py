@@ -22,9 +22,10 @@ WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 me
 
 
 class BlockCall:
-    """A call of a block inside `autograd.record()`. Autograd keeps this object while a backward pass may need it.
+    """A call of a block inside `autograd.record()`.
 
-    Until then, no other call may use the executor `bound`. Autograd needs gradients of the inputs in `differentiated`.
+    While autograd keeps this object, no other call may use the executor `bound`. `differentiated` has the inputs that
+    need gradients.
     """
 
     def __init__(self, operator: PartitionedOperator, bound: BoundExecutor, differentiated: Sequence[str]) -> None:

@@ -45,13 +45,13 @@ class BoundExecutor:
 
     @property
     def is_free(self) -> bool:
-        """True if no recorded call needs this executor for a backward pass. Another call may then use it."""
+        """True if no recorded call needs this executor for a backward pass."""
         call = None if self.call is None else self.call()
         return call is None or call.is_done
 
 
 class PartitionedOperator:
-    """A block's graph on several devices. Like MXNet's CachedOp, it is called with all inputs and parameters in order.
+    """A block's graph on several devices, which is called like MXNet's CachedOp.
 
     `parameters` has the Gluon parameters, by name of the argument or auxiliary state.
     """
@@ -85,7 +85,7 @@ class PartitionedOperator:
         return is_same and bool(self.symbol.whole.tojson() == symbol.tojson())
 
     def __call__(self, *arrays: Any) -> Any:
-        """Run the forward pass. Inside `autograd.record()`, also record it. Return the output, or a list of outputs."""
+        """Run the forward pass, and return the output or a list of outputs."""
         # MXNet's own threads run Python operators, such as the backward of an autograd.Function. If such a thread waited
         # here, the gradients that depend on it would never be computed.
         is_mxnet_thread = isinstance(threading.current_thread(), threading._DummyThread)
@@ -118,7 +118,7 @@ class PartitionedOperator:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:
-        """Set a hook that receives whole tensors. MXNet calls this method before each call of a block with a hook."""
+        """Set a hook that receives whole tensors."""
         if self._operator_hook != (callback, monitor_all):
             self._operator_hook = callback, monitor_all
             for bound in self._executors:
@@ -135,8 +135,7 @@ class PartitionedOperator:
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
         """Count the inputs in `differentiated` that come before the block's first trained parameter.
 
-        Autograd records one array, the *anchor*, in place of all parameters. It is inserted at this position, because
-        the positions of inputs decide the order of backward passes.
+        At this position, autograd records one array in place of all parameters.
         """
         trained = set(self._list_trained())
         first_trained = next((position for position, name in enumerate(self.names) if name in trained), 0)
@@ -156,7 +155,7 @@ class PartitionedOperator:
     # ---- running
 
     def forward(self, bound: BoundExecutor, inputs: Mapping[str, Any], is_train: bool) -> list[Any]:
-        """Run the forward pass on whole inputs. Return whole outputs in the same context."""
+        """Run the forward pass on whole inputs, and return whole outputs."""
         executor = bound.executor
         if is_train:
             self._save_gradients(bound)
@@ -183,7 +182,7 @@ class PartitionedOperator:
                 executor.variables[name].scatter(current.gather())
 
     def copy_changes(self, executor: ShardedExecutor) -> None:
-        """Copy values that a run has changed, such as moving averages, from the executor to the parameters."""
+        """Copy changed values, such as moving averages, from the executor to the parameters."""
         for name in self._list_changed_variables(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:
@@ -200,7 +199,7 @@ class PartitionedOperator:
 
     @property
     def is_awaited(self) -> bool:
-        """True if a backward pass has gradients for `settle` to copy, or has yet to run."""
+        """True if a backward pass has yet to run, or its gradients are not copied yet."""
         return bool(self.finished) or not all(bound.is_free for bound in self._executors)
 
     def settle(self) -> None:

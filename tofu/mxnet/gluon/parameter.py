@@ -127,7 +127,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Set the context as in MXNet, which also sets the gradient to zero. The shards stay on their devices."""
+        """Set the context and zero the gradient, as in MXNet. The shards stay on their devices."""
         if self._data is None:
             super().reset_ctx(ctx)
         else:
@@ -159,7 +159,7 @@ _reading = threading.local()  # `reads_shards` is True inside `reading_shards`
 
 @contextmanager
 def reading_shards() -> Iterator[None]:
-    """Inside the `with` block, let `data()` return sharded arrays even if `mx.npx.set_np()` is on."""
+    """Let `data()` return sharded arrays inside the `with` block."""
     was_reading = getattr(_reading, "reads_shards", False)
     _reading.reads_shards = True
     try:
@@ -188,7 +188,7 @@ def check_parameter(parameter: Any) -> None:
 
 
 def shard_parameter(parameter: Any) -> None:
-    """Change a Gluon parameter in place, so that it stores its arrays as shards."""
+    """Make a Gluon parameter store its arrays as shards."""
     mx.gluon.ParameterDict.zero_grad = _zero_gradients
     values, gradients, contexts = parameter._data, parameter._grad, parameter._ctx_list
     parameter_class: Any = type(parameter)

@@ -69,17 +69,14 @@ class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Return True if the optimizer may update each shard as a separate weight, with the same numbers."""
+    """Return True if the optimizer can update each shard as a separate weight."""
     return type(optimizer) in ELEMENTWISE_OPTIMIZERS and not (
         optimizer.idx2name or optimizer.lr_mult or optimizer.wd_mult
     )
 
 
 class ShardStore:
-    """A kvstore that receives whole parameters, and passes their shards to `kvstore`. Each shard gets a new key.
-
-    Whole arrays keep their keys. Equal shards are passed once.
-    """
+    """A kvstore that sends the shards of parameters to `kvstore`, one key for each distinct shard."""
 
     def __init__(self, kvstore: Any) -> None:
         self._kvstore = kvstore
@@ -110,7 +107,7 @@ class ShardStore:
         self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Decide which shards the machines exchange, before the first gradients are sent.
+        """Fix the shards that machines exchange, before the first gradients are sent.
 
         A parameter with a new split is sent again.
         """

@@ -47,7 +47,7 @@ def _list_scores(operator: Operator, replacement: str) -> list[int]:
 
 @dataclass
 class _Subgraph:
-    """The tensors that get a dimension for the heads (with their number), and the operators that use these tensors."""
+    """Tensors that get a dimension for heads, with the number of heads, and their operators."""
 
     heads_by_tensor: dict[int, int] = field(default_factory=dict)
     operators: set[int] = field(default_factory=set)

@@ -55,7 +55,7 @@ class Composition:
     def set_output(
         self, slot: int, value: ComposedValue, names: str, op: str = "Reshape", **attributes: object
     ) -> None:
-        """Add the operator `op`, which computes output number `slot` of the replaced operator from `value`."""
+        """Compute output number `slot` of the replaced operator from `value`, by the operator `op`."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         attributes = attributes if op != "Reshape" else {"shape": self.parts.output_shape(slot)}
         self.parts.inner_operator(f"output{slot}", op, **_describe_operator(attributes, (value,), output))
@@ -101,7 +101,7 @@ SUMMED_TYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class Statistics:
-    """The mean and variance of a tensor (reduced dimensions have extent 1), and the deviation from the mean."""
+    """The mean, variance and deviation from the mean of a tensor. Reduced dimensions have extent 1."""
 
     mean: ComposedValue
     deviation: ComposedValue  # with all dimensions
@@ -109,7 +109,7 @@ class Statistics:
 
 
 def has_exact_sums(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if all inputs are float32 or all are float64. Sums in other types are inexact."""
+    """Return True if all inputs are float32, or all are float64."""
     return all(tensor.dtype == inputs[0].dtype for tensor in inputs) and inputs[0].dtype in SUMMED_TYPES
 
 

@@ -42,8 +42,8 @@ def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowe
 def _check_indices(parts: Parts, op: str, slot: int, indices: int, names: tuple[str, ...], rows: int) -> int:
     """Add operators that raise an error if an index is `rows` or more. Return the checked indices.
 
-    MXNet's own kernel looks up the indices in a table of zeros, and raises the error. Its result, all zeros, is added
-    to the indices. Other operators then wait for the check.
+    MXNet's kernel looks up the indices in a table of zeros. Its result is added to the indices, so that other operators
+    wait for the check.
     """
     dtype = parts.graph_tensors[parts.whole.inputs[slot]].dtype
     shape = parts.shape(slot)[len(parts.shape(slot)) - len(names) :]

@@ -28,7 +28,7 @@ ZEROS = ("_zeros", "_npi_zeros", "zeros_like")
 def read_through_slices(graph: Graph) -> Graph:
     """Replace concatenations of slices, and similar operators, by `_tofu_join`.
 
-    The slices stay in the graph, even if no operator reads them any more.
+    The slices stay in the graph.
     """
     accesses = [find_access(graph, operator) for operator in graph.operators]
     with_state = {operator.forward for operator in graph.operators if operator.stateful}

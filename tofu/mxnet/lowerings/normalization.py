@@ -57,7 +57,7 @@ def _use_moving_statistics(attributes: Attributes) -> Attributes:
 
 
 def _request_mean(operator: Operator) -> Operator:
-    """Return a copy of the operator that also computes the mean. MXNet's kernel then sets a fixed gamma to ones."""
+    """Return a copy of the operator that also computes the mean. The kernel then sets a fixed gamma to ones."""
     gamma = _written_gamma(operator.attributes)
     origin = replace(find_origin(operator), requested=gamma)
     return replace(operator, mutates=tuple(sorted({*operator.mutates, *gamma})), origin=origin)

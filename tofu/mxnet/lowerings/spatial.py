@@ -91,7 +91,7 @@ def _expand_pooling_backward(parts: Parts) -> None:
 
 
 def _has_one_gradient(operator: Operator, inputs: Inputs) -> bool:
-    """Return False for a gradient with mode="like", which has a second output."""
+    # A gradient with mode="like" has a second output.
     return not operator.op.startswith("_backward") or operator.attributes.get("mode") != "like"
 
 

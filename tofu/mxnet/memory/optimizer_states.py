@@ -57,7 +57,7 @@ class OptimizerStates:
         self._known: dict[tuple[str, int], list[tuple[tuple[bool, ...], int]]] = {}
 
     def list_bytes(self, weight: Tensor, shard: tuple[int, ...]) -> list[int]:
-        """Return the bytes of each state for a shard of `weight`. `shard` is the shape of the weight's shard."""
+        """Return the bytes of each state for a shard of `weight` with the shape `shard`."""
         key = weight.dtype, len(shard)
         if key not in self._known:
             self._known[key] = list(self._probe(*key))

@@ -41,7 +41,7 @@ class DeviceMemory:
     optimizer_bytes
         Optimizer states, such as momentum.
     inputs_bytes
-        Data, labels, auxiliary states, and gradients that the user passes for outputs that are not losses.
+        Data, labels, auxiliary states, and gradients of outputs.
     gradients_bytes
         All gradients at the end of a step. They are part of `pool_bytes`.
     pool_bytes
@@ -53,8 +53,7 @@ class DeviceMemory:
     nodes
         Names of the device's operators and fetches, in the order of execution.
     uses
-        Bytes of the pool that are in use during each node, as an array [use, node]. The uses are gradients, activations
-        and fetches.
+        Bytes of the pool that each node's gradients, activations and fetches use, as an array [use, node].
     """
 
     name: str
@@ -90,7 +89,7 @@ class DeviceMemory:
 
     @property
     def at_peak(self) -> dict[str, int]:
-        """Kind of memory -> bytes at the peak. The sum is `planned_bytes`. "idle" is the unused part of the pool."""
+        """Kind of memory -> bytes at the peak. "idle" is the unused part of the pool."""
         pooled = self.uses[:, self.peak].tolist() if self.nodes else [0] * len(USES)
         parts = {
             "parameters": self.parameters_bytes,
@@ -129,8 +128,8 @@ class DeviceMemory:
 class MemoryReport(MemoryComparison):
     """Memory that a training step needs, on one device and on each worker.
 
-    `workers` is empty if the user asked for one device only. Workers transfer `communication_bytes` in a step.
-    `optimizer` names the optimizer whose states are counted.
+    `workers` is empty if the user asked for one device only. Workers transfer `communication_bytes` in a step. The
+    states of `optimizer` are counted.
     """
 
     heading = "at the peak"

@@ -25,8 +25,8 @@ from tofu.verification.windows import list_window_geometries
 class CaseResult:
     """Result of verifying one case (an operator with attributes and inputs).
 
-    `trials` has the results of random variants. `missing` has working splits that Tofu lacks by mistake. `explained`
-    has working splits that Tofu lacks for a known reason.
+    `trials` has the results of random variants. Tofu lacks the working splits in `missing` by mistake, and those in
+    `explained` for a known reason.
     """
 
     case: Case
@@ -45,7 +45,7 @@ class CaseResult:
 
     @property
     def broken_operators(self) -> frozenset[str]:
-        """The operators with problems. A problem that names no operator counts for all operators of the case."""
+        """The operators with problems, or all operators of the case if a problem names none."""
         failure = self.trials.failure
         problems = [*self.report.problems, *self.report.refusals, *([] if failure is None else failure.problems)]
         names = {re.split("[:,]", problem)[0] for problem in problems} | {strategy.op for strategy in self.missing}
@@ -64,7 +64,7 @@ def verify_cases(
     """Verify cases in their order, `jobs` at a time, and yield a result for each.
 
     After each case, verify `examples` random variants of it. If `search` is True, also search for splits that Tofu does
-    not offer. The `modules` are imported first, because they may register more descriptions.
+    not offer. Import `modules` with more descriptions first.
     """
     if jobs == 1:
         with Sandbox(modules) as sandbox:

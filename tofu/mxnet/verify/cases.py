@@ -14,7 +14,7 @@ from tofu.verification.report import Report
 def verify_case(case: Case, dtype: str = "float64", seed: int = 0, parts: Sequence[int] = PARTS) -> Report:
     """Verify one case: the whole operator, and splits into each number of parts in `parts`.
 
-    With dtype "float64", MXNet's own kernels run. With "float32", oneDNN's kernels run if they exist.
+    The dtype "float64" selects MXNet's own kernels, and "float32" selects oneDNN's if they exist.
     """
     single_tolerance = max(case.description_tolerance, 1e-4)
     return verify_operator(

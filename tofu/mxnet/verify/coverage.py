@@ -45,7 +45,7 @@ NOTHING_TO_SPLIT = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """Numbers of operators in a set, such as described or verified operators."""
+    """Numbers of described and verified operators."""
 
     total: int
     described: int
@@ -63,7 +63,7 @@ def read_operator_sets() -> dict[str, list[str]]:
 
 
 def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Coverage:
-    """Count how many of the operators `names` are described, and how many are verified according to `entries`."""
+    """Count the operators `names`, those with a description, and those verified in `entries`."""
     recorded = [entries[name] for name in names if name in entries]
     return Coverage(
         total=len(names),
@@ -85,7 +85,7 @@ def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
 def count_lines() -> tuple[float, int, str]:
     """Count the lines of code in each description. Return the median, the maximum, and the operator with the maximum.
 
-    Comments, decorators, and functions that several descriptions share do not count.
+    Comments, decorators and shared functions do not count.
     """
     counts = {name: _count_lines(description) for name, description in sorted(DESCRIPTIONS.items())}
     largest = max(counts, key=counts.__getitem__)
@@ -99,7 +99,7 @@ def _count_lines(description: Description) -> int:
 
 
 def coverage_rows(names: Sequence[str], entries: Mapping[str, RecordEntry], with_tensors: bool) -> list[str]:
-    """Return a line for each operator: its axes, how it was verified, and the file of its description.
+    """Return a line for each operator, with its axes, its verification, and the file of its description.
 
     If `with_tensors` is True, the line also names the operator's inputs.
     """

@@ -15,7 +15,7 @@ def _has_parts_of_one_element(shape: Shape) -> bool:
 
 
 def _has_uneven_heads(*matrices: int) -> Callable[[Case], bool]:
-    """Return a function that tests if the heads cannot share the width of an input equally.
+    """Return a function that tests if heads cannot share an input equally.
 
     Input n contains `matrices[n]` interleaved matrices, such as 3 for queries, keys and values.
     """
@@ -89,6 +89,6 @@ DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
 
 
 def find_defect(case: Case) -> str:
-    """Return a sentence about the mistake that MXNet makes in this case, or "" if no mistake is known."""
+    """Return a sentence about MXNet's known mistake in this case, or ""."""
     is_affected, reason = DEFECTS.get(case.op, (lambda case: False, ""))
     return reason if is_affected(case) else ""

@@ -54,9 +54,9 @@ def run_kernel(
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Return all outputs, and the inputs, which the kernel may have changed.
 
-    The outputs include hidden outputs. Before the run, they are filled with number `pattern` (0 or 1) of `PATTERNS`.
-    This shows elements that the kernel does not write. Raises mxnet.MXNetError if MXNet refuses the call, and
-    RuntimeError if the kernel writes beyond an output.
+    The outputs include hidden outputs. Before the run, they are filled with `PATTERNS[pattern]`, which shows elements
+    that the kernel does not write. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel
+    writes beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead
@@ -99,7 +99,7 @@ def run_gradient(
 ) -> list[Array]:
     """Run `op` once, then its backward operator `times` times. Return the gradients of the inputs with numbers `wrt`.
 
-    Some backward operators need this, because they share hidden state with the forward operator.
+    This is for operators that share hidden state.
     """
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
@@ -133,9 +133,9 @@ def _has_pattern(array: Array, pattern: int) -> Array:
 
 
 def choose_guard_size(dtypes: Iterable[str]) -> int:
-    """Return the number of elements to add behind each output, to detect writes beyond the output.
+    """Return the number of guard elements behind each output.
 
-    This number is 0 for oneDNN, which cannot write into part of an array.
+    oneDNN cannot write into part of an array, and gets none.
     """
     return 0 if "float32" in dtypes else GUARD_ELEMENTS
 
@@ -151,7 +151,7 @@ class GuardedArray:
         self.array = self._memory[: self._size].reshape(shape) if guard_size else self._memory
 
     def read(self, title: str) -> Array:
-        """Return the output. Raise RuntimeError if the kernel has written beyond its end."""
+        """Return the output. Raise RuntimeError if the kernel wrote more elements than the output has."""
         elements: Array = self.array.asnumpy()
         if not _has_pattern(self._memory.asnumpy().ravel()[self._size :], self._pattern).all():
             raise RuntimeError(
@@ -220,7 +220,7 @@ _SPARSE = "row_sparse"
 def list_choices(op: str) -> dict[str, tuple[str, ...]]:
     """Return the possible values, by name, of attributes that are booleans or accept only certain words.
 
-    Types that NumPy lacks, and attributes that choose between dense and sparse arrays, are left out.
+    Types that NumPy lacks and storage types are left out.
 
     >>> list_choices("SwapAxis"), list_choices("take")
     ({}, {'mode': ('clip', 'raise', 'wrap')})

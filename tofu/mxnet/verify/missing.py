@@ -27,7 +27,7 @@ from tofu.verification.windows import list_window_geometries
 def try_geometry(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
     """Run the kernel on each part of a split. Return the split as a `Cut`, or None if it does not work.
 
-    It works if the results form the whole outputs, and saves work. Outputs with False in `is_compared` may differ.
+    It works if the parts form the whole outputs and save work. Outputs with False in `is_compared` may differ.
     """
     input_roles = [role for role in node.input_roles if role is not None]
     output_roles = [role for role in node.output_roles if role is not None]
@@ -79,10 +79,9 @@ ListWindows = Callable[[VerifiedNode, Collection[int], Collection[int], bool], l
 def find_missing(
     case: Case, try_split: TryGeometry = try_geometry, list_windows: ListWindows = list_window_geometries
 ) -> tuple[Missing, ...]:
-    """Find splits of an operator, and of its gradient, that work, but that Tofu does not offer.
+    """Find working splits of an operator and its gradient that Tofu does not offer.
 
-    `try_split` tests a split, and `list_windows` lists splits along windows. Both run MXNet's kernels, which may end
-    the process.
+    `try_split` tests a split, and `list_windows` lists splits along windows. Kernels may end the process.
     """
     nodes = execute_training_graph(case.op, case.attributes, case.draw_inputs(), case.wrt, seed=1)
     shrinks_attributes = not any(isinstance(numbers, Fixed) for numbers in case.numbers)

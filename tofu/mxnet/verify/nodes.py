@@ -21,7 +21,7 @@ from tofu.verification.kernel import Array, Shape
 
 @dataclass(frozen=True)
 class Gradient:
-    """A backward operator that cannot run without its forward operator, and the relation between their tensors.
+    """A backward operator that cannot run without its forward operator.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Gradient:
     outputs
         Numbers of the backward operator's outputs that contain these gradients.
     head_inputs
-        The number of the backward input with the gradient of each forward output, or None.
+        For each forward output, the number of the input with its gradient, or None.
     forward_outputs, forward_inputs
         Number of a backward input -> number of the forward output (or input) with equal values.
     shares_state
@@ -61,9 +61,9 @@ class VerifiedNode:
     inputs_after
         The inputs after the run.
     input_roles, output_roles
-        The tensors of the forward operator with the same values, or, for a gradient, the tensor that it belongs to.
+        The forward operator's tensor to which each input and output belongs.
     reused_outputs
-        Positions of inputs that come from the forward operator's outputs. Empty if the backward operator can run twice.
+        Positions of inputs that are outputs of the forward operator. Empty if the operator can run twice.
     """
 
     op: str
@@ -80,7 +80,7 @@ class VerifiedNode:
 
     @property
     def undeclared_changes(self) -> tuple[int, ...]:
-        """Positions of the inputs that the kernel changes, although neither MXNet nor Tofu declares this."""
+        """Positions of the inputs that the kernel changes without a declaration in MXNet or Tofu."""
         declared = {*self.mutated_inputs, *_mxnet.overwritten_inputs(self.op, self.attributes)}
         pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
         changed = tuple(n for n, (old, new) in pairs if n not in declared and old.tobytes() != new.tobytes())
@@ -92,16 +92,13 @@ class VerifiedNode:
         return {name: parse_attribute(text) for name, text in self.attributes.items()}
 
     def computes(self, output: int) -> bool:
-        """Return True if the kernel computed this output.
-
-        If `gradient` is set, the kernel computed only the gradients of `wrt`.
-        """
+        """Return True if the kernel computed this output."""
         return self.gradient is None or output in self.gradient.outputs
 
     def run(
         self, attributes: Mapping[str, str], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> tuple[list[Array], list[Array]]:
-        """Run the kernel on new inputs of the same types. Return the outputs, and the inputs after the run."""
+        """Run the kernel on new inputs. Return the outputs, and the inputs after the run."""
         return run_kernel(self.op, attributes, inputs, output_shapes, [output.dtype.name for output in self.outputs])
 
     def try_run(
@@ -134,15 +131,15 @@ def execute_training_graph(
 ) -> list[VerifiedNode]:
     """Run `op` and the operators of its gradient.
 
-    `wrt` lists the inputs whose gradients are computed, by default all except auxiliary states. The gradients of the
-    outputs are random numbers from `seed`.
+    `wrt` lists the inputs whose gradients are computed, by default all except auxiliary states. The outputs get random
+    gradients, drawn with `seed`.
     """
     symbol, training, wrt = _build_training_graph(op, write_attributes(attributes), len(inputs), wrt)
     return _Execution(symbol, training, inputs, wrt, seed).run()
 
 
 def list_operators(op: str, attributes: Mapping[str, str], count: int, wrt: Sequence[int] | None) -> set[str]:
-    """Return the names of `op` and of the operators that compute its gradient. No operator runs."""
+    """Return the names of the operators that compute `op` and its gradient."""
     _, training, _ = _build_training_graph(op, attributes, count, wrt)
     return {node["op"] for node in _mxnet.nodes(training.handle.value)} - {"null"}
 

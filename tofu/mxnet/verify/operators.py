@@ -65,17 +65,16 @@ def verify_operator(
     inputs
         An array for each input and state, or a shape, for random numbers between -1 and 1.
     parts
-        Numbers of parts into which each axis is split. The parts are uneven. Numbers above the length of an axis are
-        skipped.
+        Numbers of parts into which each axis is split. The parts are uneven.
     wrt
         Positions of the inputs whose gradients are computed. The default is all inputs except states.
     relations
         Functions that check random operators, by the operator's name. A function takes the inputs and the outputs, and
-        returns the expected outputs (None for unwritten outputs). It must notice a change of any number.
+        returns the expected outputs (None for unwritten outputs).
     seed
         Seed of the random inputs and of the random gradients of outputs.
     description_tolerance
-        The largest allowed relative error. Some kernels round to single precision and need a larger one.
+        The largest allowed relative error.
 
     >>> verify_operator("FullyConnected", {"num_hidden": 5}, [(4, 6), (5, 6), (5,)]).is_verified
     True
@@ -261,7 +260,7 @@ class _Verification:
 
 
 def analyse_node(description: Description, node: VerifiedNode) -> OperatorAccess:
-    """Return the axes along which the operator of `node` can be split, and the regions that each part reads."""
+    """Return how the operator of `node` can be split."""
     inputs = [array.shape for array in node.inputs]
     return analyse(description, node.attributes, inputs, [array.shape for array in node.outputs])
 

@@ -54,13 +54,13 @@ class RecordEntry:
     is_opaque
         True if the description has no formula for some signature.
     compared
-        The least reliable way in which an output was compared: the text of a `Compared`.
+        The least reliable comparison of an output: the text of a `Compared`.
     cells
         The number of elements compared in each way in the built-in cases.
     missed
         Outputs that were never compared, except scratch memory.
     reason
-        The reason why the numbers of the description were not compared, or "" if they were.
+        The reason why the description's numbers were not compared, or "".
     signatures
         Number of verified signatures.
     """
@@ -151,14 +151,14 @@ def _is_current(op: str, entry: RecordEntry) -> bool:
 def digest_of(op: str) -> str:
     """Return a hash of all code that the description of `op` uses. Without a description, return "".
 
-    Comments, docstrings, paths and the place of a function do not change the hash.
+    Comments and docstrings do not change the hash.
     """
     description = DESCRIPTIONS.get(op)
     return "" if description is None else _digest_description(Path(description.place.file), description.place.line)
 
 
 def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
-    """Return a hash of the C++ file that defines `op`, and of the files that it includes.
+    """Return a hash of the C++ code that defines `op`.
 
     Return "" if `op` is an operator of MXNet, or if the C++ files are not installed.
     """

@@ -34,7 +34,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Trials:
-    """Numbers of variants that were verified or refused, and the smallest variant that failed.
+    """Numbers of verified and refused variants, and the smallest variant that failed.
 
     "Refused" includes variants at which MXNet ends its process or is known to compute wrong.
     """
@@ -47,8 +47,7 @@ class Trials:
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
     """Run `verify_case` in another process, the sandbox.
 
-    If the process ends, the case runs again in a new process. Raises ProcessEndedError if the whole operator ends its
-    process.
+    If the process ends, the case runs again in a new process. Raises ProcessEndedError if the unsplit operator ends it.
     """
     for _ in range(2):
         with suppress(ProcessEndedError):

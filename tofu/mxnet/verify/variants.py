@@ -90,7 +90,7 @@ def complete_inputs(
 ) -> list[InputNumbers] | None:
     """Return inputs for the new attributes, or None if MXNet accepts no inputs.
 
-    The first inputs keep their shapes, if MXNet accepts them. The other shapes are inferred.
+    The first inputs keep their shapes if possible. The other shapes are inferred.
     """
     case_symbol, symbol = (_compose(case.op, values, len(inputs)) for values in (case.attributes, attributes))
     if case_symbol is None or symbol is None:

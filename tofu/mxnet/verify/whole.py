@@ -30,8 +30,7 @@ from tofu.verification.split import relative_error
 class WholeComparison:
     """Result of comparing an operator's outputs with its description or with a relation.
 
-    `error` is the largest error of the description. Without a description, `error` is None, and `checked` tells what
-    was checked instead.
+    `error` is the largest error of the description. If it is None, `checked` names another check.
     """
 
     error: float | None
@@ -52,7 +51,7 @@ def compare_whole(
     relation: Relation | None,
     tolerance: float,
 ) -> WholeComparison:
-    """Compare all outputs that the kernel computed, except scratch memory. Check which elements the kernel wrote."""
+    """Compare all outputs that the kernel computed, and check which elements it wrote."""
     computed = [n for n, output in enumerate(traced.outputs) if node.computes(n) and not output.is_scratch]
     written = [n for n in computed if access.outputs[n].is_written]
     unwritten = [n for n in computed if n not in written]

@@ -31,7 +31,7 @@ VIEW_METHODS = (
 
 
 class LikeNDArray(type):
-    """Metaclass of classes that equal NDArray, because MXNet compares the types of arrays."""
+    """Metaclass of classes that compare equal to NDArray."""
 
     def __eq__(cls, other: object) -> bool:
         return other is mx.nd.NDArray or other is cls
@@ -48,7 +48,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     tensor
         The shards. A parameter that no model uses yet has one shard, the whole array on the host.
     before_use
-        Function to call before each use of the array. It may replace the shards or raise an error.
+        Function to call before each use of the array.
     """
 
     def __init__(self, tensor: ShardedTensor, before_use: Callable[[], None] = lambda: None) -> None:
@@ -69,7 +69,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def tensor(self) -> ShardedTensor:
-        """The shards. If a user has changed the whole array, it is copied to the shards first."""
+        """The shards, with all changes that the user made to the whole array."""
         if self._is_current and count_writes(self._whole) != self._writes:
             self._shards.scatter(self._whole)
             self._writes = count_writes(self._whole)
@@ -82,18 +82,18 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def layout(self) -> ShardedTensor:
-        """The shards, to see how the array is split. Their values may be outdated."""
+        """The array's shards. Their values may be outdated."""
         return self._shards
 
     def put(self, tensor: ShardedTensor) -> None:
-        """Use the shards of `tensor`, and their values, from now on."""
+        """Replace the shards and their values by `tensor`."""
         self._shards, self._is_invalid = tensor, False
         self.note_change()
 
     def invalidate(self) -> None:
-        """Mark the values as invalid before the memory of the shards is reused.
+        """Mark the values as invalid. The memory of the shards is reused.
 
-        If the user has a view of the whole array, assemble the array first, so that the view keeps its values.
+        Views of the whole array keep their values.
         """
         if self._is_viewed:
             self._read_shards()
@@ -101,7 +101,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def is_invalid(self) -> bool:
-        """True if the values were lost when the memory of the shards was reused."""
+        """True if the values were lost."""
         self.before_use()
         return self._is_invalid and not self._is_current
 
@@ -118,7 +118,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return bool(self._views) or self._has_untracked_view
 
     def move(self, tensor: ShardedTensor) -> None:
-        """Copy the current values into the shards of `tensor`, and use these shards from now on."""
+        """Move the values to the shards of `tensor`."""
         old_tensor = self.tensor
         if tensor is old_tensor:
             return
@@ -190,7 +190,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self.gradient
 
     def watch_view(self, view: Any) -> None:
-        """Keep the whole array up to date as long as `view` shares its memory."""
+        """Keep the whole array up to date while `view` exists."""
         if isinstance(view, View):
             self._views.append(weakref.ref(view))
         elif view is not self:
@@ -215,17 +215,17 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self.copyto(mx.cpu(0))
 
     def as_in_context(self, context: Any) -> Any:
-        """Return this array for the host, and a copy of the whole array for other contexts."""
+        """Return this array if `context` is the host, else a copy in `context`."""
         return self if context == mx.cpu(0) else self.copyto(context)
 
     @property
     def indices(self) -> Any:
-        """Numbers of the non-zero rows. Only gradients that MXNet stores as sparse have this attribute."""
+        """Numbers of the non-zero rows, for gradients that MXNet stores as sparse."""
         return self._get_sparse_part("indices")
 
     @property
     def data(self) -> Any:
-        """The non-zero rows. Only gradients that MXNet stores as sparse have this attribute."""
+        """The non-zero rows, for gradients that MXNet stores as sparse."""
         return self._get_sparse_part("data")
 
     def _get_sparse_part(self, attribute: str) -> Any:
@@ -238,7 +238,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return mx.nd.NDArray.astype(self, dtype, copy)
 
     def detach(self) -> ParameterArray:
-        """Return this array, because autograd never records how it was computed."""
+        """Return this array."""
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -292,7 +292,7 @@ for _name in VIEW_METHODS:
 
 
 def on_host(name: str, whole: Any) -> ShardedTensor:
-    """Return a tensor with one shard: `whole`, or a copy of this array on the host."""
+    """Return a tensor with a single shard on the host."""
     region = tuple((0, extent) for extent in whole.shape)
     array = whole.copyto(mx.cpu(0)) if whole.context != mx.cpu(0) else whole
     return ShardedTensor(name, tuple(whole.shape), whole.dtype.__name__, [region], [mx.cpu(0)], [array])

@@ -16,7 +16,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
-    """The context of a sharded array. If MXNet creates zeros or ones in this context, they are split like `layout`."""
+    """The context of a sharded array. New zeros or ones in this context are split like `layout`."""
 
     def __init__(self, layout: ShardedTensor) -> None:
         super().__init__("cpu", 0)
@@ -74,7 +74,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def context(self) -> Any:
-        """The context of this array. If MXNet creates zeros or ones in this context, they are split like the array."""
+        """The context of this array. New zeros or ones in this context are split like the array."""
         return ShardedContext(self.tensor)
 
     ctx = context
@@ -101,7 +101,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         return ShardedArray(tensor.like(tensor.shape, tensor.dtype, [array.copy() for array in tensor.arrays]))
 
     def copyto(self, other: Any) -> Any:
-        """Copy the values into another array, whole or sharded. If `other` is a device (a context), copy them there."""
+        """Copy the values into another array, or to a device."""
         if isinstance(other, mx.Context):
             return self.copy() if isinstance(other, ShardedContext) else self.tensor.gather().as_in_context(other)
         if not isinstance(other, ShardedArray):
@@ -124,7 +124,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set the elements that `key` selects.
 
-        If `key` does not select all elements, the whole array is copied to the host and back.
+        This is slow if `key` does not select all elements.
         """
         if value is self:
             return

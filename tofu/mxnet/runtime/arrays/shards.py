@@ -41,8 +41,7 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        The number of writes to the whole array at the last copy to the shards, and its digest or None. If either has
-        changed, the shards are outdated.
+        The whole array's number of writes, and its digest or None, at the last copy to the shards.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class ShardedTensor:
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor of this shape and type that is split like this one. Dimensions of extent 1 are not split."""
+        """Return a tensor of this shape and type that is split like this one."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
@@ -91,17 +90,17 @@ class ShardedTensor:
         return ShardedTensor(self.name, tuple(shape), np.dtype(dtype).name, regions, self.contexts, arrays)
 
     def is_like(self, shape: Sequence[int]) -> bool:
-        """Return True if `like` accepts this shape: each extent is 1, or the same as in this tensor."""
+        """Return True if `like` accepts this shape."""
         return len(shape) == len(self.shape) and all(
             extent in (1, whole) for extent, whole in zip(shape, self.shape, strict=True)
         )
 
     def zeros_like(self) -> ShardedTensor:
-        """Return a tensor of zeros that is split in the same way. The zeros are allocated when they are first read."""
+        """Return a tensor of zeros that is split in the same way."""
         return self.like(self.shape, self.dtype)
 
     def in_layout_of(self, other: ShardedTensor) -> ShardedTensor:
-        """Return this tensor with the split and type of `other`. Copy it only if necessary."""
+        """Return this tensor, or a copy with the split and type of `other`."""
         if self.matches(other):
             return self
         copied = other.zeros_like()
@@ -163,7 +162,7 @@ class ShardedTensor:
         return mx.nd.array(whole[tuple(slice(*span) for span in region)], dtype=self.dtype)
 
     def gather(self, out: Any | None = None) -> Any:
-        """Copy the shards into the whole array `out`. Without `out`, make a new array on the host. Return the array."""
+        """Assemble the whole array in `out`, by default a new array on the host. Return the array."""
         if out is not None and out.stype != "default":
             self.gather().tostype(out.stype).copyto(out)
             return out
@@ -209,7 +208,7 @@ def as_legacy(array: Any) -> Any:
 
 
 def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
-    """Divide a tensor into regions of at most `most_bytes` bytes or one element, and yield them in order."""
+    """Yield regions of a tensor, in order, with at most `most_bytes` bytes each."""
     if not shape:
         yield ()
         return
@@ -251,9 +250,9 @@ def paste(part: Any, whole: Any, region: Region) -> None:
 
 
 def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, ...], Region]:
-    """Merge each dimension that the region covers completely into the previous dimension.
+    """Merge dimensions that the region covers completely.
 
-    Return the new shape and region, which have the same elements but fewer dimensions.
+    Return a shape and a region with the same elements and fewer dimensions.
 
     >>> merge_dimensions((4, 2, 3, 5), ((1, 3), (0, 2), (0, 1), (0, 5)))
     ((8, 15), ((2, 6), (0, 5)))

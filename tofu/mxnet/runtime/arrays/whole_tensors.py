@@ -49,17 +49,16 @@ class _NodeOutput(NamedTuple):
 
 @dataclass
 class MonitoredTensor:
-    """A computed tensor, as a monitor receives it on one device.
+    """A tensor, as an MXNet monitor sees it.
 
     Attributes
     ----------
     name, shape
-        MXNet's name and shape of the tensor. MXNet merges attention heads with the batch.
+        MXNet's name and shape of the tensor.
     op
         The type of the operator that computes the tensor, such as "Convolution".
     inputs
-        The tensors that the operator reads, with MXNet's names of the inputs. Only the first output of an operator
-        lists them.
+        Tofu's and MXNet's names of the operator's inputs. Empty except for its first output.
     """
 
     name: str
@@ -95,10 +94,9 @@ class MonitoredTensors:
 
 
 class WholeTensors:
-    """A callback for MXNet that receives shards from workers, and passes whole tensors to a monitor's `callback`.
+    """Converts the shards that workers compute to whole tensors, for a monitor's `callback`.
 
-    `read_variable` returns the whole array of a variable. Pass None if the monitor does not want the inputs of
-    operators.
+    `read_variable` returns the whole array of a variable. It is None if the monitor ignores inputs.
     """
 
     def __init__(
@@ -122,7 +120,7 @@ class WholeTensors:
         self._whole_by_tensor: dict[str, Any] = {}
 
     def __call__(self, name: bytes, handle: Any) -> None:
-        """Receive one array that a worker has computed. MXNet makes these calls in the order in which operators run."""
+        """Receive one array that a worker has computed."""
         array = mx.nd.NDArray(ctypes.c_void_p(getattr(handle, "value", handle)), writable=False)
         operator, _, worker_and_output = name.decode().rpartition("@")
         worker, _, output_name = worker_and_output.partition("_")
@@ -199,8 +197,8 @@ class WholeTensors:
 class _WrittenForm(NamedTuple):
     """The split of a tensor that no operator reads.
 
-    `layout` has the dimension that each round of the plan splits, or -1. In `partial_rounds`, workers compute partial
-    results, which `reduce` combines.
+    `layout` has the dimension that each round of the plan splits, or -1. `reduce` combines the partial results of
+    `partial_rounds`.
     """
 
     layout: list[int]

@@ -33,7 +33,7 @@ Unpack = Callable[[str], tuple[Any, ...]]  # reads the next values of the file, 
 class StoredArray:
     """An array in a file. Its elements start at byte `offset`.
 
-    Of a sparse array, the file has only the non-zero elements or rows. `indices` has their positions.
+    `indices` has the positions of a sparse array's elements or rows.
     """
 
     shape: tuple[int, ...]

@@ -59,8 +59,8 @@ def _write_tensor(file: SealedWriter, tensor: ShardedTensor) -> None:
 class ParameterFile(Mapping[str, Any]):
     """The arrays of a `.params` file by name. An array is read when it is accessed. `shapes` has all shapes.
 
-    If the file has no checksum, `seal` is None, and a warning is shown. The file stays open, so that arrays come from
-    this file even if another file replaces it. Raises TofuError if the file is damaged or not a `.params` file.
+    If the file has no checksum, `seal` is None, and a warning is shown. The file stays open. Raises TofuError if the
+    file is damaged or not a `.params` file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -98,7 +98,7 @@ class ParameterFile(Mapping[str, Any]):
         return lambda: elements
 
     def select(self, kind: str) -> ParameterFile:
-        """Return the arrays whose names begin with `kind` ("arg" or "aux") and a colon. Leave out this prefix."""
+        """Return the arrays of this `kind` ("arg" or "aux"), without the prefix of their names."""
         selection, prefix = copy(self), kind + ":"
         selection._whole = self  # keeps the file open
         names = {name.removeprefix(prefix): name for name in self.shapes if name.startswith(prefix)}

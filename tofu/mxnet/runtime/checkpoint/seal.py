@@ -31,8 +31,8 @@ REMEDY = "Use an undamaged copy, or another epoch."
 class Facts:
     """Facts about a checkpoint file, which are stored in the seal.
 
-    `steps` is the number of updates that the optimizer had made, or None if there was no optimizer. In a file of
-    optimizer states, `parameters` is the digest of the parameters' file of the same checkpoint.
+    `steps` is the number of the optimizer's updates, or None without an optimizer. A file of optimizer states has the
+    digest of the `parameters` in the same checkpoint.
     """
 
     steps: int | None = None

@@ -70,7 +70,7 @@ def load_states(path: str | os.PathLike[str], user_classes: Collection[type]) ->
 
 
 def _check_lengths(file: IO[bytes], size: int) -> None:
-    """Raise ValueError if the pickle refers to more values than the file has bytes, or ends too early."""
+    """Raise ValueError if the pickle is too short for its contents."""
     for opcode, argument, _ in pickletools.genops(file):
         if opcode.name in MEMO_OPCODES and isinstance(argument, int) and argument > size:
             raise ValueError(f"it refers to {argument} values and has {size} bytes")
@@ -97,5 +97,5 @@ class _StatesReader(pickle.Unpickler):
 
 
 def optimizer_types(optimizer: mx.optimizer.Optimizer) -> set[type]:
-    """Return all classes in the pickle of an optimizer: its own class, and the classes of its attributes."""
+    """Return all classes in the pickle of an optimizer."""
     return {type(optimizer), *(type(value) for value in vars(optimizer).values())}

@@ -68,7 +68,7 @@ class Cluster:
 
 
 def make_key() -> int:
-    """Return an unused key of the kvstore. Machines that run the same script get the same keys."""
+    """Return an unused key of the kvstore, the same on all machines."""
     return next(_keys)
 
 
@@ -85,7 +85,7 @@ def compare_plans(kvstore: Any, text: str) -> None:
 
 
 def read_kvstore(kvstore: Any) -> Cluster | None:
-    """Return a `Cluster` of the machines that a kvstore connects, or None if there is only this machine.
+    """Return the machines that a kvstore connects, or None if there is only this machine.
 
     Raise UnsupportedError for an asynchronous kvstore, which does not add gradients.
     """

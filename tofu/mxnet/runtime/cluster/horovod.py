@@ -45,15 +45,15 @@ def own_optimizer(optimizer: Any) -> Any:
 
 
 def scaled_machines(optimizer: Any) -> int:
-    """Return the number of machines by which Horovod divides `rescale_grad`, or 1 for other optimizers."""
+    """Return the number by which Horovod divides `rescale_grad`, or 1 for other optimizers."""
     is_scaled = is_distributed(optimizer) and optimizer._average_in_framework
     return int(optimizer._process_set.size()) if is_scaled else 1
 
 
 def average_gradients(optimizer: Any, indices: Sequence[Any], gradients: Sequence[Any]) -> None:
-    """Average the gradients' shards between machines if the optimizer is Horovod's.
+    """Average the gradients over machines if the optimizer is Horovod's.
 
-    Equal shards of several workers are averaged once. Raise PlanError if the machines have different plans.
+    Raise PlanError if the machines have different plans.
     """
     if not is_distributed(optimizer) or not optimizer._process_set.included() or optimizer._process_set.size() == 1:
         return

@@ -22,9 +22,8 @@ Measure = Callable[[Sequence[Pair]], float]  # total bytes per second of all pai
 class Interconnect:
     """Measured bandwidths between GPUs, and the groups of GPUs that are closely connected.
 
-    `devices` lists the GPUs, with fast pairs next to each other. If no other GPU reads, devices[i] reads `pairs[i][j]`
-    bytes per second from devices[j]. `levels` begins with the largest groups. A level has the number of smaller groups
-    in a group, and the bytes per second of all GPUs together.
+    `devices` lists the GPUs. `pairs[i][j]` is the bandwidth from devices[j] to devices[i]. `levels` begins with the
+    largest groups. A level has the number of smaller groups in a group, and the bandwidth of all GPUs together.
     """
 
     devices: tuple[int, ...]

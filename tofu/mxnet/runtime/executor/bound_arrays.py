@@ -27,7 +27,7 @@ class ArrayAllocator:
     shared
         Names of the arguments and states that use another executor's arrays if possible.
     buffer
-        MXNet's `shared_buffer`: arrays that several executors share, by name. A larger array may replace a small one.
+        MXNet's `shared_buffer`: arrays that several executors share, by name.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -42,7 +42,7 @@ class ArrayAllocator:
             raise ArgumentTypeError(f"shared_buffer is a dict of names and arrays, not {show_with_type(self.buffer)}.")
 
     def allocate(self, name: str, old_arrays: Mapping[str, Any], key: str, stype: str = "default") -> Any:
-        """Return an array for the argument, gradient or state `name`. Return None if it needs only shards.
+        """Return an array for the argument, gradient or state `name`, or None if it needs only shards.
 
         `old_arrays` are the other executor's arrays by name. `key` is the name of the array in `buffer`.
         """

@@ -103,7 +103,7 @@ class BoundGraph:
         self.__dict__.pop("state_changes", None)
 
     def watch(self, callback: Any, monitor_all: bool) -> None:
-        """While the graph runs, call `callback` for each output of each operator, as MXNet's executors do."""
+        """Call `callback` for each output of each operator while the graph runs."""
         self._monitor = callback, monitor_all
         self.bound.set_monitor_callback(callback, monitor_all)
 
@@ -127,9 +127,9 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
 
 
 def unused_context(contexts: Sequence[Any]) -> Any:
-    """Return a context that no worker uses. It becomes the default context of the graph.
+    """Return a context that no worker uses.
 
-    If operators ran in the default context, MXNet might rewrite the graph for inference.
+    As the graph's default context, it keeps MXNet from rewriting the graph.
     """
     used = {context.device_id for context in contexts if context.device_type == "cpu"}
     return mx.cpu(max(used, default=0) + 1000)

@@ -39,9 +39,9 @@ class Executor:
     grad_req
         "write", "add" or "null" for each argument.
     compile_for
-        Function that `reshape` calls to plan for other input shapes.
+        Function that plans for other input shapes.
     shared
-        An executor with the same arrays. Its shards are reused if this plan splits the arrays in the same way.
+        An executor with the same arrays. Shards are reused if both plans have the same split.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Executor:
 
     @property
     def outputs(self) -> list[Any]:
-        """Whole outputs, which each forward pass overwrites. As in MXNet, they are zeros before the first pass."""
+        """Whole outputs, which each forward pass overwrites."""
         return self._outputs
 
     @cached_property
@@ -164,8 +164,7 @@ class Executor:
         """Run the backward pass. Write or add the gradients to `grad_dict`, as `grad_req` requests.
 
         `out_grads` has the gradient of every output that is not a loss. If no forward pass has run, this method runs
-        one first. As in MXNet, labels and other arguments may be set in between. Raise TofuError if the last forward
-        pass ran in another mode (training or inference) with other results.
+        one first. Raise TofuError if the last forward pass ran in another mode with other results.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
@@ -223,8 +222,7 @@ class Executor:
     def _may_differ(self, name: str, whole: Any) -> bool:
         """Return True if a whole array may differ from its shards.
 
-        MXNet counts its own writes to an array. Other writes, for example through DLPack, change the array's digest,
-        which takes longer to compute.
+        MXNet counts its own writes. Other writes, for example through DLPack, change the array's digest.
         """
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
@@ -252,7 +250,7 @@ class Executor:
         aux_params: Mapping[str, Any] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy parameters by name into the whole arrays, and convert their types. Check all names and shapes first."""
+        """Copy parameters into the arrays of the same names."""
         arguments = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
         states = [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
         parameters = [*arguments, *states]
@@ -274,10 +272,10 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: tuple[int, ...]
     ) -> Executor:
-        """Return an executor for the input shapes in `kwargs`. As in MXNet, both executors share their arrays.
+        """Return an executor for the input shapes in `kwargs`. Both executors share their arrays.
 
-        Without `partial_shaping`, raise ShapeError if the shape of another argument changes. Without `allow_up_sizing`,
-        raise ShapeError if an array is too small for its new shape.
+        If `partial_shaping` is True, other arguments may change their shapes, too. If `allow_up_sizing` is True, arrays
+        may grow. Raise ShapeError for other changes.
         """
         check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}
@@ -321,7 +319,7 @@ class Executor:
         return reshaped
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call `callback(name, handle)` with each array that an operator of the model computes, as on one device."""
+        """Call `callback(name, handle)` with each array that the model computes."""
         self._monitor = callback, monitor_all
         watch_whole(self.sharded, callback, monitor_all)
 

@@ -49,9 +49,9 @@ def find_failure(arrays: Sequence[Any]) -> Exception | None:
 
 
 def forget_failures(failure: Exception) -> Exception:
-    """Clear all errors that MXNet has not raised yet. A process with such an error cannot fork.
+    """Clear all errors that MXNet has not raised yet.
 
-    Return `failure`, or an error that also reports another operator's failure.
+    Return an error with all failures.
     """
     try:
         mx.nd.waitall()
@@ -104,8 +104,7 @@ def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Ite
 def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
     """Collect garbage if the plan needs much of the free memory.
 
-    MXNet's blocks and modules contain reference cycles, which only a collection frees. If the plan needs more memory
-    than the machine has, raise OutOfMemoryError before the system kills the process.
+    Raise OutOfMemoryError if the plan needs more memory than the machine has.
     """
     host_bytes = _count_host_bytes(plan, contexts)
     if host_bytes > SMALL_FRACTION * read_free_bytes() or any(c.device_type != "cpu" for c in contexts):

@@ -53,8 +53,7 @@ def _find_model(context: Any) -> tuple[str, int]:
 def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
     """Raise OutOfMemoryError if a GPU has too little free memory for its workers.
 
-    Without this check, MXNet would fail in the first run. Memory in MXNet's cache is freed first. The needed memory
-    includes the bytes that MXNet adds when it rounds up the sizes of arrays.
+    The needed memory includes the bytes that MXNet adds when it rounds up the sizes of arrays.
     """
     if all(context.device_type != "gpu" for context in contexts):
         return
@@ -75,10 +74,9 @@ def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
 
 
 def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
-    """Compile the GPU kernels of a graph, and test if GPUs can read each other's memory. On CPUs, do nothing.
+    """Compile the GPU kernels of a graph, and test if GPUs can read each other's memory.
 
-    Warn if GPUs cannot read each other's memory, because transfers are then slower. Raise DeviceError if the driver or
-    compiler fails, or if a GPU reads wrong bytes.
+    Warn if they cannot. Raise DeviceError if the driver or compiler fails, or if a GPU reads wrong bytes.
     """
     if any(context.device_type != "gpu" for context in contexts):
         return

@@ -38,12 +38,12 @@ class Gradients:
 
     @property
     def are_current(self) -> bool:
-        """True if the outputs of the graph still contain the gradients of the last backward pass."""
+        """True if the graph still has the gradients of the last backward pass."""
         return self._values is _Values.CURRENT
 
     @property
     def are_readable(self) -> bool:
-        """True if a backward pass has computed the gradients, and nothing has overwritten them."""
+        """True if the gradients are computed and not overwritten."""
         return self._values in (_Values.CURRENT, _Values.EARLIER)
 
     def find_output(self, name: str) -> int:
@@ -84,7 +84,7 @@ class Gradients:
         return self._earlier.setdefault(name, self._make_zeros(name))
 
     def keep(self, earlier: Gradients) -> None:
-        """Copy the gradients of another executor. The copies stay valid until the next forward pass for training."""
+        """Copy the gradients of another executor, until the next forward pass for training."""
         if not earlier.are_readable:
             self._values = earlier._values
         else:
@@ -104,9 +104,9 @@ class Gradients:
             self.invalidate()
 
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
-        """From now on, add up the gradients of the arguments in `names`, as grad_req="add" requests.
+        """Add up the gradients of the arguments in `names`, as grad_req="add" requests.
 
-        A sum starts with the argument's tensor in `shared`, or with zeros if there is no tensor with this split.
+        The sums start with the tensors in `shared`, or with zeros if these are missing or split differently.
         """
         for name in names:
             zeros, shared_sum = self._make_zeros(name), shared.get(name)

@@ -43,9 +43,7 @@ def has_two_modes(graph: Graph) -> bool:
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
     """Raise TofuError if an operator has no right gradient after forward(is_train=False).
 
-    Operators are refused if they compute other results in training, or other random numbers in a second run. RNN is
-    refused, because it saves nothing for a gradient in inference. Dropout is allowed, because it does nothing in
-    inference.
+    Such operators compute other results in training, draw new random numbers, or save nothing for a gradient.
     """
     raise_together(
         TofuError,

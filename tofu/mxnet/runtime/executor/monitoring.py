@@ -14,7 +14,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class MonitoredShards:
-    """An object that an `mx.mon.Monitor` uses as an executor. It assembles one whole array at a time.
+    """The executor that an `mx.mon.Monitor` sees. Its arrays are whole.
 
     `find_executor` returns the executor in use.
     """
@@ -50,9 +50,9 @@ class MonitoredShards:
 
 
 def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None], monitor_all: bool = False) -> None:
-    """Call `callback(name, pointer)` for each tensor that an executor computes. The pointer is to the whole array.
+    """Call `callback(name, pointer)` with the whole array of each computed tensor.
 
-    The callback must free the array. If `monitor_all` is True, it also receives the inputs of each operator.
+    The callback must free the array. If `monitor_all` is True, it also receives operators' inputs.
     """
     _install_callback(executor, lambda name, _, handle: callback(name, handle), monitor_all)
 

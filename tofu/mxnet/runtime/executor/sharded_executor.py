@@ -55,16 +55,16 @@ class ShardedExecutor:
     contexts
         The workers' devices.
     shared
-        Variables of another executor. A variable's shards are reused if this plan splits it in the same way.
+        Variables of another executor. Shards are reused if both plans have the same split.
     keeps_gradients
         If True, gradients stay valid until the next backward pass.
 
     Attributes
     ----------
     variables
-        The shards of all arguments, auxiliary states, and outputs' gradients that callers set, by name.
+        The shards of all arguments, auxiliary states and gradients of outputs, by name.
     gradients
-        The gradients. This object knows if a forward pass has overwritten them.
+        The gradients.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class ShardedExecutor:
     def forward(self, is_train: bool, for_backward: bool = False) -> None:
         """Start the forward pass, without waiting for its end.
 
-        If `for_backward` is True, keep the values that a backward pass needs, even in inference.
+        If `for_backward` is True, keep the values that a backward pass needs.
         """
         check_process(self._process_id)
         self._log_unread_failure()
@@ -143,9 +143,10 @@ class ShardedExecutor:
         return self._last_graph is not None or self._has_failed
 
     def prepare_backward(self, is_train: bool = True) -> None:
-        """Run the forward pass again if it ran in another mode, or if its results are overwritten.
+        """Run the forward pass again if the backward pass needs it.
 
-        The modes are training and inference. Raises TofuError if the second run would compute other numbers.
+        Its results may be overwritten, or be for another mode (training or inference). Raises TofuError if the second
+        run would compute other numbers.
         """
         check_process(self._process_id)
         if self._last_graph is None:
@@ -181,7 +182,7 @@ class ShardedExecutor:
             self.variables[name].scatter(gradients[output])
 
     def backward(self, is_train: bool = True) -> None:
-        """Start the backward pass. If needed, first run the forward pass again (see `prepare_backward`)."""
+        """Start the backward pass, after `prepare_backward`."""
         self.prepare_backward(is_train)
         with uninterrupted():
             self._has_unread_results = self._is_forward_overwritten = True
@@ -256,7 +257,7 @@ class ShardedExecutor:
 
     @cached_property
     def changed_arguments(self) -> tuple[str, ...]:
-        """Names of the arguments that training overwrites, such as the gamma of a BatchNorm with fix_gamma."""
+        """Names of arguments that operators overwrite, such as the gamma of a BatchNorm with fix_gamma."""
         graph = self.partition.problem.graph
         changed = [graph.tensors[position] for position in sorted(graph.written_in_place)]
         return tuple(t.name for t in changed if t.kind in (TensorKind.PARAMETER, TensorKind.INPUT))
@@ -300,20 +301,19 @@ class ShardedExecutor:
     def gradient(self, name: str) -> ShardedTensor:
         """Wait for the gradient of an argument and return its shards.
 
-        As in MXNet, the gradient is zero before the first backward pass. Raise TofuError if a later forward pass may
-        have overwritten it.
+        Before the first backward pass, it is zero. Raise TofuError if a forward pass has overwritten it.
         """
         self.wait()
         return self.gradients.read(name)
 
     def keep_gradients(self, earlier: ShardedExecutor) -> None:
-        """Copy the gradients of the `earlier` executor. They stay valid until the next forward pass for training."""
+        """Copy the gradients of the `earlier` executor."""
         if earlier.gradients.are_readable:
             earlier.wait()
         self.gradients.keep(earlier.gradients)
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call `callback` with each shard that an operator computes on a worker, as MXNet's executors do."""
+        """Call `callback` with each shard that an operator computes."""
         for graph in (self._training_graph, self._inference_graph):
             graph.watch(callback, monitor_all)
 

@@ -64,7 +64,7 @@ class SharedParameters:
 
 
 def copy_values(old_tensors: Mapping[str, ShardedTensor], new_tensors: Mapping[str, ShardedTensor]) -> None:
-    """Copy values to the new tensor of the same name. Tensors whose shape has changed are not copied."""
+    """Copy values between tensors of the same name and shape."""
     for name, new_tensor in new_tensors.items():
         old_tensor = old_tensors.get(name, new_tensor)
         if old_tensor is not new_tensor and old_tensor.shape == new_tensor.shape:
@@ -195,10 +195,9 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Plan the model for these shapes and allocate the shards. The arguments are those of `mx.mod.Module.bind`.
+        """Plan the model for these shapes and allocate the shards, as `mx.mod.Module.bind` does.
 
-        Parameters of an earlier bind keep their values. Pass a bound module as `shared_module` to share its parameters
-        and optimizer.
+        Parameters keep their values. Pass a bound module as `shared_module` to share its parameters and optimizer.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")
@@ -267,7 +266,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     def _rebind(self, shared_module: ShardedModule | None = None, resets_sums: bool = False) -> None:
         """Bind the model for the current shapes. The plan stays the same if it fits these shapes.
 
-        Parameters and sums of gradients keep their values, or get the values of `shared_module`. With `resets_sums`,
+        Parameters and sums of gradients keep their values, or get those of `shared_module`. If `resets_sums` is True,
         the sums start at zero.
         """
         descriptions = [*self._data_shapes, *self._label_shapes]

@@ -17,8 +17,7 @@ from tofu.plan import Plan
 class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is untyped
     """A model on several devices with the interface of `mx.mod.BucketingModule`.
 
-    Each bucket is a `tofu.mod.Module`, usually for one length of sequences. All buckets share the parameters and the
-    optimizer of the default bucket.
+    Each bucket is a `tofu.mod.Module`, usually for one length of sequences. All buckets share parameters and optimizer.
 
     Parameters
     ----------
@@ -29,7 +28,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
     logger, fixed_param_names, state_names
         As in `tofu.mod.Module`.
     context
-        The workers' devices. Pass `ngpus=` instead to let Tofu choose the devices. A partitioned symbol needs neither.
+        The workers' devices. A partitioned symbol has them already.
 
     Examples
     --------
@@ -142,9 +141,9 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
     def load(
         cls, prefix: str, epoch: int, sym_gen: Any = None, default_bucket_key: Any = None, **kwargs: Any
     ) -> BucketingModule:
-        """Return a module with the parameters of a checkpoint that Tofu or MXNet wrote.
+        """Load a module with the parameters of a checkpoint.
 
-        The symbols come from `sym_gen`, not from the checkpoint. Binding the module reads the parameters.
+        The symbols come from `sym_gen`, not from the checkpoint.
         """
         file = ParameterFile(f"{prefix}-{epoch:04d}.params")
         return cls._make_with((file.select("arg"), file.select("aux")), sym_gen, default_bucket_key, kwargs)

@@ -16,9 +16,9 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class ExecutorGroup:
-    """The attributes of MXNet's `DataParallelExecutorGroup` that scripts read.
+    """Replacement for MXNet's `DataParallelExecutorGroup`, with the attributes that scripts read.
 
-    One executor runs all workers. The arguments in `differentiated` have gradients.
+    The arguments in `differentiated` have gradients.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ExecutorGroup:
 
     @property
     def grad_dict(self) -> Mapping[str, Any]:
-        """The gradient of each argument, by name. Arguments without a gradient have None.
+        """The gradient of each argument, or None, by name.
 
         Raises TofuError if a later forward pass has overwritten a gradient.
         """
@@ -60,17 +60,17 @@ class ExecutorGroup:
 
     @property
     def param_arrays(self) -> list[list[Any]]:
-        """The array of each parameter, in a list of its own."""
+        """The array of each parameter, each in its own list."""
         return [[ShardedArray(self._executor.variables[name])] for name in self.param_names]
 
     @property
     def grad_arrays(self) -> list[list[Any]]:
-        """The gradient of each parameter, or None, in a list of its own."""
+        """The gradient of each parameter, or None, each in its own list."""
         return [[self._get_gradient(name)] for name in self.param_names]
 
     @property
     def aux_arrays(self) -> list[list[Any]]:
-        """The array of each auxiliary state, in a list of its own."""
+        """The array of each auxiliary state, each in its own list."""
         return [[array] for array in self.aux_dict.values()]
 
     def _get_gradient(self, name: str) -> Any:

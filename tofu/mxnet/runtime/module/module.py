@@ -49,7 +49,7 @@ class Module(RunningModule):
     logger
         The logger to which `fit` reports progress.
     context
-        The workers' devices, as a list of MXNet contexts. A partitioned symbol needs neither `context` nor `ngpus`.
+        The workers' devices, as a list of MXNet contexts. A partitioned symbol has them already.
     ngpus
         The number of workers, if `context` is not passed.
     fixed_param_names
@@ -58,9 +58,9 @@ class Module(RunningModule):
         Names of inputs that are not in the batch, such as the first states of a recurrent model. They are zeros until
         `set_states` is called.
     work_load_list
-        Has no effect, because the plan decides which worker computes what.
+        Has no effect.
     group2ctxs
-        The context of gradients that `get_input_grads` returns, by `ctx_group`. No other effect.
+        The contexts of gradients that `get_input_grads` returns, by `ctx_group`.
     compression_params
         Not supported: raises UnsupportedError.
 
@@ -97,7 +97,7 @@ class Module(RunningModule):
         return self._parameter_file is not None and not self.binded
 
     def fit(self, *args: Any, **kwargs: Any) -> None:
-        """Train the model as MXNet's `fit` does. Whole parameters are only assembled when a callback reads them."""
+        """Train the model as MXNet's `fit` does."""
         check_iterator("fit", args, kwargs, "train_data")
         self._is_fitting = True
         try:
@@ -118,9 +118,8 @@ class Module(RunningModule):
     ) -> None:
         """Fill the shards of the parameters, from the arrays passed or by the initializer.
 
-        Random values are drawn in MXNet's order, so equal seeds give the same values as on one device. With
-        allow_missing=True, the initializer fills parameters that have no array. As in MXNet, arrays with unknown names
-        are ignored.
+        Equal seeds give the same random values as on one device. With allow_missing=True, the initializer fills
+        parameters that have no array. Arrays with unknown names are ignored.
         """
         if self._is_loaded_unbound and not force_init:
             return  # as in MXNet, the parameters come from the checkpoint
@@ -150,7 +149,7 @@ class Module(RunningModule):
     ) -> None:
         """Set the parameters from whole arrays.
 
-        As in MXNet, arrays with unknown names raise an error only if allow_missing=True and allow_extra=False.
+        Arrays with unknown names raise an error if allow_missing=True and allow_extra=False, as in MXNet.
         """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes back what get_params returned
@@ -161,8 +160,7 @@ class Module(RunningModule):
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Return the parameters and the auxiliary states: two mappings from names to whole arrays on the host.
 
-        If the module was loaded but not bound, the arrays are read from the checkpoint. In a callback of `fit`, each
-        array is assembled only when the callback reads it.
+        If the module was loaded but not bound, the arrays are read from the checkpoint.
         """
         if self._is_loaded_unbound and self._parameter_file is not None:
             return dict(self._parameter_file.select("arg")), dict(self._parameter_file.select("aux"))
@@ -177,11 +175,10 @@ class Module(RunningModule):
 
     @classmethod
     def load(cls, prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
-        """Return a module from a checkpoint that Tofu or MXNet wrote. The number of workers may differ.
+        """Load a module from a checkpoint of Tofu or MXNet.
 
-        `kwargs` are arguments of the constructor. Without `ngpus` or `context`, a partitioned symbol runs on the
-        workers for which it was saved. Raise TofuError if a file is missing or damaged, or if the files belong to
-        different checkpoints.
+        `kwargs` are arguments of the constructor. They can change the number of workers. Raise TofuError if a file is
+        missing or damaged, or if the files belong to different checkpoints.
         """
         check_checkpoint(prefix, epoch, ["params", *(["states"] if load_optimizer_states else [])])
         symbol = read_symbol(f"{prefix}-symbol.json")
@@ -198,7 +195,9 @@ class Module(RunningModule):
     def save_checkpoint(
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
-        """Write PREFIX-symbol.json, PREFIX-EPOCH.params and, with `save_optimizer_states`, PREFIX-EPOCH.states.
+        """Write PREFIX-symbol.json and PREFIX-EPOCH.params.
+
+        With `save_optimizer_states`, also write PREFIX-EPOCH.states.
 
         If writing a file fails, the old file of this name stays unchanged.
         """
@@ -241,8 +240,7 @@ class Module(RunningModule):
     def load_optimizer_states(self, fname: str) -> None:
         """Read optimizer states from a file that `save_optimizer_states` or MXNet wrote.
 
-        Files of `save_optimizer_states` also have the number of steps. Raise TofuError if the states belong to another
-        optimizer, or to another step than the parameters.
+        Raise TofuError if the states belong to another optimizer, or to another step than the parameters.
         """
         optimizer = self._require_optimizer()
         content, seal = load_states(fname, optimizer_types(optimizer.optimizer))
@@ -262,8 +260,8 @@ class Module(RunningModule):
         """Create the optimizer. Its states are created as shards at the first update.
 
         To train on several machines, pass a synchronous distributed `kvstore` ("dist_sync"), or Horovod's
-        DistributedOptimizer as `optimizer`. Passing both raises UnsupportedError. With a kvstore, all machines start
-        with the first machine's parameters, and their gradients are added. Horovod averages gradients instead.
+        DistributedOptimizer as `optimizer`. A kvstore adds the machines' gradients, and Horovod averages them. Passing
+        both raises UnsupportedError.
         """
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")

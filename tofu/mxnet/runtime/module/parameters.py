@@ -21,7 +21,7 @@ from tofu.validation import show_with_type
 
 
 class LiveParameters(Mapping[str, Any]):
-    """The parameters of an executor, by name. `fit` passes them to callbacks. Reading an array assembles it.
+    """The parameters of an executor, by name. A whole array is assembled when it is read.
 
     If a parameter is sparse in the model, `storages` has its storage type.
     """
@@ -91,8 +91,8 @@ def fill_parameters(
 ) -> None:
     """Fill the shards of all parameters and auxiliary states, from the arrays passed or by the initializer.
 
-    Random values are drawn in MXNet's order, so that equal seeds give the same values as on one device. The
-    `attributes` of an argument may name another initializer.
+    Equal seeds give the same random values as on one device. The `attributes` of an argument may name another
+    initializer.
     """
     for arrays, tensors in groups:
         for tensor in tensors:
@@ -127,7 +127,7 @@ def _list_extra(group: ParameterGroup) -> list[str]:
 
 
 def check_groups(groups: Sequence[ParameterGroup], allow_missing: bool) -> None:
-    """Raise an error if an array has a wrong shape, or is missing. Arrays may be missing if `allow_missing` is True."""
+    """Raise an error if an array has a wrong shape or, without `allow_missing`, is missing."""
     missing, misshapen, extra = [], [], list[str]()
     for group in groups:
         arrays, tensors = group

@@ -126,7 +126,7 @@ class RunningModule(ShardedModule):
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the whole outputs.
 
-        If `merge_multi_context` is False, each output is a list of slices of the batch, one for each device.
+        If `merge_multi_context` is False, each output is a list with a slice of the batch for each device.
         """
         whole = [self.executor.output(index).gather() for index in range(len(self.output_names))]
         if merge_multi_context:
@@ -159,7 +159,7 @@ class RunningModule(ShardedModule):
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric with the labels and the whole outputs.
 
-        If `pre_sliced` is True, `labels` is a list that contains only the list of labels.
+        If `pre_sliced` is True, `labels` is a list in a list.
         """
         if not hasattr(eval_metric, "update_dict"):
             raise ArgumentTypeError(
@@ -178,7 +178,7 @@ class RunningModule(ShardedModule):
         return whole if merge_multi_context else [self._slice_batch(array, None) for array in whole]
 
     def set_states(self, states: Any = None, value: float | None = None) -> None:
-        """Set the inputs in `state_names` to the arrays `states`, or set all their elements to the number `value`."""
+        """Set the inputs in `state_names` to arrays (`states`) or to a number (`value`)."""
         variables = self._check_ready().variables
         if (states is None) == (value is None):
             raise TofuError("set_states takes either states=, an array for each of state_names, or value=, a number.")
@@ -195,7 +195,7 @@ class RunningModule(ShardedModule):
             variables[name].scatter(array)
 
     def install_monitor(self, mon: Any) -> None:
-        """Install an `mx.mon.Monitor`. It receives whole arrays, as on one device."""
+        """Let an `mx.mon.Monitor` see the whole arrays."""
         mon.install(MonitoredShards(lambda: self.executor, self._symbol.whole))
         self._monitors.append(mon.exes[-1])
 
@@ -222,9 +222,9 @@ def find_batch_axis(layout: str | None) -> int:
 
 
 def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
-    """Cut an array along the batch dimension into slices, of the same sizes as in MXNet.
+    """Slice an array along the batch dimension, as MXNet does.
 
-    If the array has no batch dimension, each slice is the whole array.
+    Without a batch dimension, each slice is the whole array.
     """
     if axis < 0 or not whole.shape or whole.shape[axis] % samples or samples < slices:
         return [whole] * slices
@@ -235,7 +235,7 @@ def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
 
 
 def join_batch(slices: Sequence[Any], axis: int) -> Any:
-    """Undo `cut_batch`: concatenate a list of slices along the batch dimension. Return any other value unchanged."""
+    """Concatenate a list of slices along the batch dimension. Return any other value unchanged."""
     if not isinstance(slices, (list, tuple)):
         return slices
     return slices[0] if len(slices) == 1 or axis < 0 else mx.nd.concat(*slices, dim=axis)

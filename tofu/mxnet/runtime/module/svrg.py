@@ -25,7 +25,7 @@ class SVRGModule(Module):
     symbol, args, kwargs
         As in `tofu.mod.Module`.
     update_freq
-        In `fit`, the number of epochs from one call of `update_full_grads` to the next.
+        Number of epochs between calls of `update_full_grads` in `fit`.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class SVRGModule(Module):
             )
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Run the forward pass with the current weights and, in training, with the earlier weights.
+        """Run the forward pass. In training, also run it with the earlier weights.
 
         In training, raise NotReadyError if `update_full_grads` was not called before.
         """
@@ -100,7 +100,7 @@ class SVRGModule(Module):
     def update_full_grads(self, train_data: Any) -> None:
         """Save the current weights, and compute the average gradient of all batches at these weights.
 
-        As in MXNet, the previous average is added to the sum of the gradients.
+        The sum starts with the previous average, as in MXNet.
         """
         module = self._mod_aux  # has the earlier weights
         copy_values(self._check_ready().variables, {name: module.executor.variables[name] for name in self._kept_names})

@@ -24,9 +24,9 @@ LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """Return the gradients that a lazy optimizer reads. Rows in which all are zero must not change.
+    """Return the gradients that a lazy optimizer reads.
 
-    The list is empty for other optimizers. LBSGD also reads the sum of earlier gradients.
+    Rows in which all of them are zero must not change. The list is empty for other optimizers.
     """
     if isinstance(optimizer, LAZY_FOR_SPARSE):
         is_lazy = has_sparse_weight
@@ -44,7 +44,7 @@ def list_read_gradients(
 def keeping_rows(
     gradients_by_weight: Sequence[Sequence[ShardedTensor]], arrays_by_weight: Sequence[Sequence[Any]]
 ) -> Iterator[None]:
-    """In the `with` block, keep rows of weights and states unchanged if all their gradients are zero."""
+    """Keep rows of weights and states unchanged if their gradients are zero, in a `with` block."""
     with ExitStack() as stack:
         for gradients, arrays in zip(gradients_by_weight, arrays_by_weight, strict=True):
             if not gradients:

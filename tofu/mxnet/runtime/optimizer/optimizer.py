@@ -41,10 +41,9 @@ class ShardOptimizer:
     names
         Names of all parameters, in the order in which MXNet numbers them.
     rescale_grad
-        Factor by which gradients are multiplied. The option in `parameters` replaces it. MXNet's Module uses 1 / batch
-        size.
+        Factor for gradients, such as 1 / batch size. The option in `parameters` replaces it.
     symbol
-        The model. Its attributes may contain factors for the learning rate and weight decay of a parameter.
+        The model. It may have factors for the learning rate and weight decay of a parameter.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class ShardOptimizer:
         self._has_sparse_weight = {name: name in storages for name in list_sparse_gradients(symbol)}
 
     def borrow(self, names: Sequence[str]) -> ShardOptimizer:
-        """Return an optimizer for the parameters in `names` that shares states and counts with this optimizer.
+        """Return an optimizer for `names` that shares states and counts with this one.
 
         Raise TofuError if a name is unknown.
         """
@@ -139,14 +138,13 @@ class ShardOptimizer:
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
-        """The states and the optimizer. MXNet's Updater saves the same values."""
+        """The states and the optimizer, as MXNet's `Updater` saves them."""
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
         """Load saved states, and the optimizer if it was saved with them.
 
-        Files of MXNet's Module lack the number of updates, which then starts at the option `begin_num_update`. Raise
-        TofuError if the states belong to another optimizer or model.
+        Raise TofuError if the states belong to another optimizer or model.
         """
         states, optimizer = content if isinstance(content, tuple) and len(content) == 2 else (content, self.optimizer)
         if not isinstance(states, dict):
@@ -211,7 +209,7 @@ def updater_for(optimizer: Any) -> Any:
 class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is untyped
     """An updater for LAMB that updates one weight after the other.
 
-    MXNet's kernel for several weights would use the norms of shards instead of whole tensors.
+    MXNet's kernel for several weights would use wrong norms.
     """
 
     def __call__(self, index: Sequence[int], grad: Sequence[Any], weight: Sequence[Any]) -> None:
@@ -242,7 +240,7 @@ def update_shards(
 ) -> None:
     """Run MXNet's updater on weights and gradients that are split over workers.
 
-    `has_sparse_weight` maps the position of each sparse gradient to True if its weight is sparse, too.
+    `has_sparse_weight` maps each sparse gradient to True if its weight is sparse, too.
     """
     read_gradients = [
         list_read_gradients(updater.optimizer, indices[n], gradients[n].tensor, is_sparse)
@@ -254,7 +252,7 @@ def update_shards(
 
 
 def place_state(state: Any, weight: ShardedTensor) -> Any:
-    """Return a state with arrays that are split like the weight. Arrays of other shapes stay whole."""
+    """Split the arrays in a state like the weight, if they have its shape."""
     if isinstance(state, (tuple, list)):
         return type(state)(place_state(item, weight) for item in state)
     if not isinstance(state, mx.nd.NDArray) or not weight.is_like(state.shape):

@@ -55,7 +55,7 @@ _open_contexts_of_all_threads = 0
 
 @contextmanager
 def on_shards() -> Iterator[None]:
-    """Let MXNet's imperative operators take sharded arrays inside this context, in this thread."""
+    """Accept sharded arrays in `mx.nd` operators during a `with` block, in this thread."""
     _count_context(1)
     try:
         yield

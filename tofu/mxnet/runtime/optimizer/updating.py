@@ -20,7 +20,7 @@ _update_whole = mx.optimizer.Updater.__call__
 
 
 def install_updater() -> None:
-    """Make MXNet's Updaters update the shards of a `ParameterArray`. Ordinary arrays are updated as before."""
+    """Make MXNet's Updaters update the shards of a `ParameterArray`."""
     mx.optimizer.Updater.__call__ = _update_parameters
 
 

@@ -50,7 +50,7 @@ def _is_whole_number(value: Any) -> bool:
 
 
 def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
-    """Return the number of workers. Raise an error if the arguments are all None or contradict each other."""
+    """Return the number of workers. Raise an error if arguments contradict each other or all are None."""
     if ngpus is not None and not _is_whole_number(ngpus):
         raise DeviceError(
             f"ngpus must be a whole number of devices, not {show(ngpus)}. Write ngpus=2, or name the devices: "
@@ -98,7 +98,7 @@ def check_workers_of_module(ngpus: Any, context: Any) -> None:
 def check_contexts(contexts: Any, argument: str = "contexts", advice: str = "") -> tuple[Any, ...] | None:
     """Return `contexts` as a tuple, or None for None. Raise DeviceError if an element is not an MXNet context.
 
-    The error message names the `argument` that the user passed, and ends with the `advice`.
+    `argument` and `advice` are parts of the error message.
     """
     if contexts is None:
         return None
@@ -114,8 +114,8 @@ def check_contexts(contexts: Any, argument: str = "contexts", advice: str = "") 
 def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
     """Return the shape of each named input as a tuple of integers.
 
-    Raise ShapeError for invalid shapes, and for names that are not inputs of the model. The error message lists the
-    `options` of the function that the user called.
+    Raise ShapeError for invalid shapes, and for names that are not inputs of the model. `options` are for the error
+    message.
     """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     unknown = [f"{n}={show(shape)}{_advise_name(n, names, options)}" for n, shape in shapes.items() if n not in names]
@@ -134,7 +134,7 @@ def _advise_name(name: str, names: Collection[str], options: Collection[str]) ->
 def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the shapes of inputs that a user passed to `simple_bind` as keyword arguments.
 
-    As in MXNet, unknown names that end with "label" are ignored. Values that are not shapes are ignored with a warning.
+    Unknown labels are ignored. Values that are not shapes are ignored with a warning.
     """
     names = symbol.list_arguments()
     ignored = [name for name, shape in keywords.items() if name not in names and not isinstance(shape, (tuple, list))]
@@ -212,8 +212,8 @@ def read_module_requests(
 ) -> dict[str, str]:
     """Return "write" or "add", by name, for the arguments that get a gradient.
 
-    `grad_req` may have any form that `mx.mod.Module` accepts. A single word applies to all `trained` parameters and all
-    `inputs`. A mapping changes only the arguments that it names.
+    A single word applies to all `trained` parameters and all `inputs`. A mapping changes only the arguments that it
+    names.
     """
     differentiated = [name for name in names if name in {*trained, *inputs}]
     if isinstance(grad_req, str):
@@ -245,7 +245,7 @@ def check_descriptions(argument: str, descriptions: Any) -> None:
 
 
 def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], name: str) -> None:
-    """Raise ArgumentTypeError if a method that loops over batches, such as `fit`, receives a single array."""
+    """Raise ArgumentTypeError if a method such as `fit` receives an array instead of batches."""
     data = args[0] if args else kwargs.get(name)
     if isinstance(data, (mx.nd.NDArray, np.ndarray)):
         raise ArgumentTypeError(
@@ -290,9 +290,9 @@ def warn_of_sparse_storage(symbol: Any) -> None:
 
 
 def warn_of_data_parallel_group(frame: Any) -> None:
-    """Log a warning, only once, if an `mx.mod.Module` binds the symbol to several contexts.
+    """Warn once if an `mx.mod.Module` binds the symbol to several contexts.
 
-    `frame` is the Python frame of the caller, which may belong to a Module.
+    `frame` is the Python frame of the caller.
     """
     group = frame.f_locals.get("self")
     if isinstance(group, DataParallelExecutorGroup) and group.contexts[1:] and not group.execs:

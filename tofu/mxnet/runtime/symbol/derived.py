@@ -31,7 +31,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
     def handle(self) -> Any:
         """Pointer to MXNet's symbol. Only Tofu and this object may read it.
 
-        Other code gets an error: it might build a symbol for one device.
+        Other code gets an error.
         """
         caller = sys._getframe(1)
         is_allowed = caller.f_locals.get("self") is self or caller.f_globals.get("__name__", "").startswith("tofu.")
@@ -53,21 +53,21 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return mx.sym.Symbol(_copy_handle(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Replace inputs by other symbols, as in MXNet. The new symbol is partitioned with the same settings."""
+        """Replace inputs by other symbols. The new symbol has the same settings."""
         composed = super().__call__(*args, **kwargs)
         composed._partition = None
         return composed
 
     def __getitem__(self, index: Any) -> Any:
-        """Return one or several outputs, as a symbol that is partitioned with the same settings."""
+        """Return one or several outputs, as a symbol with the same settings."""
         return self._apply_settings(self.whole[index])
 
     def get_internals(self) -> Any:
-        """Return a symbol that has the outputs of all operators. It is partitioned with the same settings."""
+        """Return the outputs of all operators, as a symbol with the same settings."""
         return self._apply_settings(super().get_internals())
 
     def get_children(self) -> Any:
-        """Return the inputs of the last operators, as a symbol with the same settings; None for a variable."""
+        """Return the inputs of the last operators as a symbol, or None for a variable."""
         children = super().get_children()
         return None if children is None else self._apply_settings(children)
 
@@ -75,13 +75,13 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return type(self)(symbol, self.settings, self.contexts)
 
     def optimize_for(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise UnsupportedError, because MXNet would rewrite the graph for one device."""
+        """Raise UnsupportedError."""
         raise UnsupportedError(
             "optimize_for works for one device. Apply it to the model before tofu.partition(...), or to sym.whole."
         )
 
     def get_backend_symbol(self, backend: str) -> Any:
-        """Return the symbol that MXNet rewrites for a backend. Raise UnsupportedError for several workers."""
+        """Rewrite the symbol for a backend of MXNet. Raise UnsupportedError for several workers."""
         return super().get_backend_symbol(backend) if self.settings.workers == 1 else self.optimize_for(backend)
 
     def as_np_ndarray(self) -> Any:

@@ -41,7 +41,7 @@ def _load_text(json_str: str) -> Any:
 
 
 def read_symbol(path: str) -> Any:
-    """Return the symbol in a file: a partitioned symbol if one was saved. Raise TofuError for a damaged file."""
+    """Return the symbol or partitioned symbol in a file. Raise TofuError for a damaged file."""
     saved_version = MXNET_VERSION
     try:
         text = read_text(path)
@@ -71,7 +71,7 @@ def _find_version(model: dict[str, Any]) -> str:
 
 
 def shapes_as_saved(path: str) -> Any:
-    """Inside a `with` block, set MXNet's option for NumPy shapes as it was when the symbol was saved.
+    """Set MXNet's option for NumPy shapes as in a saved symbol, during a `with` block.
 
     MXNet stores this option in the file but does not restore it.
     """

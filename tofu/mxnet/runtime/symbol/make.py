@@ -28,8 +28,7 @@ def make_symbol(
 ) -> PartitionedSymbol:
     """Check the arguments of `tofu.mxnet.partition` and return the partitioned symbol.
 
-    If shapes are passed, the symbol is planned at once. Errors about unknown names list `option_names`, the options of
-    the function that the user called.
+    If shapes are passed, the symbol is planned at once. Errors about unknown names list `option_names`.
     """
     check_symbol(symbol)
     if isinstance(symbol, PartitionedSymbol):

@@ -79,7 +79,7 @@ class PartitionedSymbol(DerivedSymbols):
         write_atomically(str(path), render_page(self.planned(), title or self.name or "model"))
 
     def why(self, operator: str) -> str:
-        """Return a table of the ways to split an operator, and the communication of each."""
+        """Return a table of the ways to split an operator, with their communication."""
         return print_to_text(lambda console: console.print(alternatives_table(self.planned(), operator)))
 
     def planned(self) -> Partition:
@@ -123,7 +123,7 @@ class PartitionedSymbol(DerivedSymbols):
             return plan_task(task, progress)
 
     def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
-        """Make the plan of `partition` the symbol's plan. Return an executor that runs `partition` on shards."""
+        """Make `partition` the symbol's plan, and return an executor that runs it on shards."""
         self._partition = partition
         return ShardedExecutor(partition, self.contexts, shared)
 
@@ -141,11 +141,9 @@ class PartitionedSymbol(DerivedSymbols):
         Parameters
         ----------
         values
-            Arrays for inputs, parameters and auxiliary states, by name. All others get random numbers in suitable
-            ranges.
+            Arrays for inputs, parameters and auxiliary states, by name. All others are random.
         grad_req
-            The gradients to compute, as in `mx.sym.Symbol.simple_bind`. A single word, such as "add", is for the
-            trained parameters.
+            The gradients to compute, as in `mx.sym.Symbol.simple_bind`.
         dtype
             "float64" or "float32". The default is float64, or float32 if MXNet has no float64 kernel.
         seed
@@ -190,7 +188,7 @@ class PartitionedSymbol(DerivedSymbols):
     ) -> Any:
         """Allocate arrays and bind the model to the workers, like `mx.sym.Symbol.simple_bind`.
 
-        `ctx` is the context of the whole arrays. As in MXNet, `shared_exec` has no effect without a `shared_buffer`.
+        `ctx` is the context of the whole arrays.
         """
         if self.settings.workers == 1:
             return super().simple_bind(
@@ -236,7 +234,7 @@ class PartitionedSymbol(DerivedSymbols):
         group2ctx: Any = None,
         shared_exec: Any = None,
     ) -> Any:
-        """Bind the model on the workers to a user's whole arrays, like `mx.sym.Symbol.bind`."""
+        """Bind the model to whole arrays, like `mx.sym.Symbol.bind`."""
         if self.settings.workers == 1:
             return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
         find_array_contexts(self, group2ctx, ctx)
@@ -315,6 +313,6 @@ class PartitionedSymbol(DerivedSymbols):
 
 
 def load_json(text: str) -> Any:
-    """Return the symbol in a JSON text: a partitioned symbol if one was saved. Raise TofuError for damaged text."""
+    """Return the symbol or partitioned symbol in a JSON text. Raise TofuError for damaged text."""
     saved = read_partition(text)
     return load_whole(text) if saved is None else PartitionedSymbol(*saved)

@@ -18,9 +18,9 @@ MOST_PARTITIONS = 4
 
 
 class Replanner:
-    """The plans that a model has used. When the shapes of inputs change, `find` chooses an old plan or makes a new one.
+    """The plans that a model has used. For new input shapes, `find` chooses an old plan or makes a new one.
 
-    `find` tries the plan for the first shapes first. So full batches keep their plan.
+    Full batches keep their plan.
     """
 
     def __init__(self) -> None:
@@ -47,8 +47,7 @@ class Replanner:
         Parameters
         ----------
         gradients
-            Names of the arguments whose gradients are computed. Plans are reused only for the same gradients. None
-            reuses no plan.
+            Names of the arguments whose gradients are computed. None reuses no plan.
         shapes, types
             Shapes and types of the inputs.
         settings
