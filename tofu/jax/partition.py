@@ -160,7 +160,8 @@ def partition(
     Returns
     -------
     PartitionedStep or DeferredStep
-        The step on several devices, which is called like `step`. A DeferredStep is planned at its first call.
+        The step on several devices. Call it like `step`, with complete or placed arrays. A DeferredStep is planned at
+        its first call.
 
     Raises
     ------
