@@ -114,7 +114,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class OperatorAccess:
-    """How an operator can be split at given shapes: the axes, and the regions that the parts access.
+    """Ways to split an operator at given shapes: its axes, and the regions that each part accesses.
 
     Attributes
     ----------

@@ -38,7 +38,6 @@ class _Aligner:
         self.find_shards = cache(find_shards)
         self.patterns = PatternReader(program)
         self.entry_tensor = program.entry_tensor
-        self.is_transit = self.tables.mark_entries(self.tables.transit_entry)
         self.values: list[ProgramValue] = []
         self.transfers: dict[int, Transfer] = {}
         self.value_by_entries: dict[bytes, int] = {}
@@ -82,7 +81,7 @@ class _Aligner:
         return Compute(operator, inputs, outputs)
 
     def _find_shard_entries(self) -> Iterator[tuple[int, Column]]:
-        entries = np.flatnonzero(~self.is_transit)
+        entries = np.flatnonzero(~self.tables.is_transit)
         entries = entries[np.argsort(self.entry_tensor[entries], kind="stable")]
         tensors, begins = np.unique(self.entry_tensor[entries], return_index=True)
         for tensor, group in zip(tensors.tolist(), np.split(entries, begins)[1:], strict=True):
@@ -189,7 +188,7 @@ class _Aligner:
         return max(fills, default=0.0)
 
     def _find_source_values(self, tensor: int, entries: Column) -> list[int]:
-        is_transit, tensors = self.is_transit[entries].tolist(), self.entry_tensor[entries].tolist()
+        is_transit, tensors = self.tables.is_transit[entries].tolist(), self.entry_tensor[entries].tolist()
         workers = self.tables.entry_worker[entries].tolist()
         fetches_by_owner: dict[tuple[int, int], list[int]] = {}  # by tensor and worker
         keys: list[tuple[str, int, int]] = []

@@ -68,7 +68,6 @@ class PatternReader:
 
     def __init__(self, program: Program) -> None:
         self._tables, self._entry_tensor = program.tables, program.entry_tensor
-        self._is_transit = self._tables.mark_entries(self._tables.transit_entry)
         self._pieces_by_bytes: dict[tuple[bytes, ...], tuple[TransferPiece, ...]] = {}
         self._pattern_by_key: dict[Hashable, Pattern] = {}
 
@@ -156,7 +155,7 @@ class PatternReader:
             node = tables.entry_node[entry]
             if tables.node_id[node] != tensor or not is_new_fetch(np.array([entry]))[0]:
                 return False
-            if not self._is_transit[entry] and entries[tables.node_worker[node]] != entry:
+            if not tables.is_transit[entry] and entries[tables.node_worker[node]] != entry:
                 return False
             reads = tables.read_entry[tables.first_read[node] : tables.first_read[node + 1]]
             return (  # without reads, a region outside the tensor is filled with a number

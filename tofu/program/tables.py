@@ -106,10 +106,11 @@ class ProgramTables:
         entry: Column = self.read_entry[self.source_read]
         return entry
 
-    def mark_entries(self, entries: Column) -> npt.NDArray[np.bool_]:
-        """Return an array with True for the rows `entries`."""
+    @cached_property
+    def is_transit(self) -> npt.NDArray[np.bool_]:
+        """For each entry, True if it is in `transit_entry`."""
         marks = np.zeros(len(self.entry_node), bool)
-        marks[entries] = True
+        marks[self.transit_entry] = True
         return marks
 
     def find_entry_tensors(self, operator_outputs: Sequence[Sequence[int]]) -> Column:
