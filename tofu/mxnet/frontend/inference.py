@@ -95,7 +95,7 @@ def is_shape(shape: Any) -> bool:
 
 
 def list_declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
-    """Return MXNet's numbers of the types that the user declared for the variables in `names`."""
+    """Return the type codes that the user declared for the variables in `names`."""
     declared = {name: attributes.get("__dtype__", "-1") for name, attributes in symbol.attr_dict().items()}
     flags = {str(code): code for code in range(-1, len(DTYPE_NAMES))}
     wrong = [f"{name}: {show(text)}" for name, text in declared.items() if name in names and text not in flags]
@@ -106,7 +106,7 @@ def list_declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
 def infer_arguments(
     symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Return the shapes and the type codes of all arguments, states and output gradients, each by name."""
+    """Infer the shapes and type codes of all arguments, states and output gradients, by name."""
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     codes = list_declared_types(symbol, set(names))
     codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
@@ -136,7 +136,7 @@ def infer_arguments(
 def infer_entries(
     symbol: Any, shapes: Shapes, codes: Mapping[str, int]
 ) -> tuple[list[tuple[int, ...] | None], list[int]]:
-    """Return the shapes and the type codes of all outputs of all nodes, as two lists.
+    """Infer the shapes and type codes of all outputs of all nodes, as two lists.
 
     The outputs of a node start at position `node["entry"]`.
     """

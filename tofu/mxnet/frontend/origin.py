@@ -1,4 +1,4 @@
-"""The MXNet node from which each operator of Tofu's graph was made."""
+"""Where an operator of Tofu's graph comes from: its node in MXNet's graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Origin:
     rewritten
         New values for some attributes of the node.
     requested
-        Outputs that are computed even if no operator reads them.
+        Numbers of outputs to compute even if no operator reads them.
     replaced
         Position of the node that the operator replaces, or -1. Monitors show this node's name.
     """

@@ -26,14 +26,14 @@ def draws(operator: Operator) -> bool:
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
-    """Return True if a random operator draws its numbers in this mode."""
+    """Return True unless a random operator draws its numbers only in training, and `for_training` is False."""
     return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 
 def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
-    """Return True if an operator draws random numbers that its description does not mention.
+    """Return True if an operator draws random numbers without a description of them, as RNN's dropout does.
 
-    An example is the dropout in RNN. `is_whole` is True if the operator is not split.
+    `is_whole` is True if the operator is not split.
     """
     if operator.op in ("RNN", "LeakyReLU"):
         return draws(operator)

@@ -70,7 +70,7 @@ class Splice:
         self._find_new_entry: list[Callable[[int], list[int]]] = []  # for each old node, called with an output's number
 
     def entry(self, old_entry: Sequence[int]) -> list[int]:
-        """Return the new graph's entry for an entry of the old graph."""
+        """Return the entry of the new graph that replaces an entry of the old graph."""
         return self._find_new_entry[old_entry[0]](old_entry[1])
 
     def add(self, node: dict[str, Any]) -> None:

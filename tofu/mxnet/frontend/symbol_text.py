@@ -20,9 +20,9 @@ PYTHON_BOOLEANS = {"true": "True", "false": "False"}
 
 
 def in_plain_form(symbol: Any) -> Any:
-    """Return the same model with dense storage, without `ctx_group`, and with booleans written as True and False.
+    """Return the same model with dense storage, with booleans written as True and False, and without `ctx_group`.
 
-    In Tofu, the plan replaces `ctx_group`.
+    `ctx_group` places operators on devices by hand. In Tofu, the plan does this.
     """
     symbol = with_dense_storage(symbol)
     if not any(_simplify_attributes(attributes) != attributes for attributes in symbol.attr_dict().values()):

@@ -107,7 +107,7 @@ def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tupl
 
 
 def _expand_resize(parts: Parts) -> None:
-    """Replace a resize by a resize of the rows and a resize of the columns. In a gradient, the columns are first.
+    """Resize the rows, then the columns. A gradient starts with the columns.
 
     Gradients are copies of the model's node, because MXNet infers no shapes for a new node of this type.
     """

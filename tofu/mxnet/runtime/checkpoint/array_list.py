@@ -33,7 +33,7 @@ Unpack = Callable[[str], tuple[Any, ...]]  # reads the next values of the file, 
 class StoredArray:
     """An array in a file. Its elements start at byte `offset`.
 
-    `indices` has the positions of a sparse array's elements or rows.
+    For a sparse array, `indices` has the positions of the stored elements or rows.
     """
 
     shape: tuple[int, ...]
