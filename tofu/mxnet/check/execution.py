@@ -2,8 +2,8 @@
 
 A *fetch* is a node that assembles a region on one worker from the shards of several workers. The rules are:
 
-- Fetches (`csrc/nnvm/memory/check_fetches.h`): a fetch reads only elements that exist, and writes each output element
-  once. A worker reads another worker's tensors only through fetches.
+- Fetches (`csrc/nnvm/memory/check_fetches.h`): a fetch reads only elements that the shards contain, and writes each
+  element of the region once. A worker reads another worker's tensors only through fetches.
 - Lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): a node reads only tensors that are complete and not yet overwritten.
 - Outputs have the shapes that the plan computes for them.
 """

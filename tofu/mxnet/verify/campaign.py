@@ -25,8 +25,8 @@ from tofu.verification.windows import list_window_geometries
 class CaseResult:
     """Result of verifying one case (an operator with attributes and inputs).
 
-    `trials` has the results of random variants. Tofu lacks the working splits in `missing` by mistake, and those in
-    `explained` for a known reason.
+    `trials` has the results of random variants of the case. `missing` and `explained` are splits that work in a test
+    but that Tofu does not offer, by mistake or for a known reason.
     """
 
     case: Case
@@ -37,7 +37,7 @@ class CaseResult:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Descriptions of mistakes in the operator's description, in its analysis, or in the case."""
+        """Messages about mistakes in the operator's description, in its analysis, or in the case."""
         failure = self.trials.failure
         problems = [*self.report.problems, *self.report.refusals]
         problems += [] if failure is None else [f"at another signature: {failure.problems[0]}"]

@@ -54,9 +54,9 @@ def run_kernel(
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Return all outputs, and the inputs, which the kernel may have changed.
 
-    The outputs include hidden outputs. Before the run, they are filled with `PATTERNS[pattern]`, which shows elements
-    that the kernel does not write. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel
-    writes beyond an output.
+    The outputs include hidden outputs. Before the run, they are filled with `PATTERNS[pattern]`, so that unwritten
+    elements can be found. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel writes
+    beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead
@@ -99,7 +99,7 @@ def run_gradient(
 ) -> list[Array]:
     """Run `op` once, then its backward operator `times` times. Return the gradients of the inputs with numbers `wrt`.
 
-    This is for operators that share hidden state.
+    The two operators may share hidden state.
     """
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}

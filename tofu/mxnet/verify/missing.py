@@ -1,7 +1,7 @@
 """Search for splits that work, but that the analysis of the operator's description did not find.
 
-A *geometry* is a possible way to cut all tensors of a forward operator into parts. The tensors of the backward operator
-are cut by the same geometry.
+A *geometry* is a way to cut all tensors of a forward operator into parts. The tensors of the backward operator are then
+cut in the same way.
 """
 
 from __future__ import annotations

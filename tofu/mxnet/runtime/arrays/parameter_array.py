@@ -130,7 +130,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole, self._is_current = None, False
 
     def scatter_uncounted_writes(self) -> None:
-        """Copy the whole array to the shards if a user wrote to it through a pointer. MXNet does not count such writes."""
+        """Copy the whole array to the shards if it was written through a pointer. MXNet does not count such writes."""
         if self._is_current:
             new_digest = digest(self._whole)
             if new_digest != self._digest:

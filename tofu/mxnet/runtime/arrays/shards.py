@@ -77,7 +77,7 @@ class ShardedTensor:
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor with another shape and type, whose dimensions are split like this tensor's."""
+        """Return a tensor that is split like this one. Each of its extents is the same as here, or 1."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
@@ -90,7 +90,7 @@ class ShardedTensor:
         return ShardedTensor(self.name, tuple(shape), np.dtype(dtype).name, regions, self.contexts, arrays)
 
     def is_like(self, shape: Sequence[int]) -> bool:
-        """Return True if `like` accepts this shape."""
+        """Return True if a tensor of this shape can be split like this one."""
         return len(shape) == len(self.shape) and all(
             extent in (1, whole) for extent, whole in zip(shape, self.shape, strict=True)
         )

@@ -159,7 +159,7 @@ class RunningModule(ShardedModule):
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric with the labels and the whole outputs.
 
-        If `pre_sliced` is True, `labels` is a list in a list.
+        If `pre_sliced` is True, `labels` is a list that contains the list of labels.
         """
         if not hasattr(eval_metric, "update_dict"):
             raise ArgumentTypeError(
@@ -222,7 +222,7 @@ def find_batch_axis(layout: str | None) -> int:
 
 
 def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
-    """Slice an array along the batch dimension, as MXNet does.
+    """Divide an array into slices along the batch dimension, as MXNet does.
 
     Without a batch dimension, each slice is the whole array.
     """
@@ -235,7 +235,7 @@ def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
 
 
 def join_batch(slices: Sequence[Any], axis: int) -> Any:
-    """Concatenate a list of slices along the batch dimension. Return any other value unchanged."""
+    """Concatenate slices along the batch dimension. Return `slices` unchanged if it is not a list."""
     if not isinstance(slices, (list, tuple)):
         return slices
     return slices[0] if len(slices) == 1 or axis < 0 else mx.nd.concat(*slices, dim=axis)

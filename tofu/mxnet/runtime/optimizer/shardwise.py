@@ -1,8 +1,7 @@
-"""Run MXNet's imperative operators, and so its optimizers, on arrays that are split over workers.
+"""Run MXNet's imperative operators, such as `mx.nd.add`, on arrays that are split over workers.
 
-Inside `on_shards()`, this module replaces the function through which MXNet calls operators. An element-wise operator
-then runs on each worker's shard. For a sum or norm, each worker computes a partial result from its shard, and the
-partial results are added. Any other operator runs on whole arrays, on the host.
+Inside `on_shards()`, an element-wise operator runs on each worker's shard. For a sum or norm, each worker computes the
+sum of its shard, and then the sums are added. Any other operator runs on whole arrays, on the host.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _open_contexts_of_all_threads = 0
 
 @contextmanager
 def on_shards() -> Iterator[None]:
-    """Accept sharded arrays in `mx.nd` operators during a `with` block, in this thread."""
+    """Let `mx.nd` operators accept sharded arrays in a `with` block, in this thread."""
     _count_context(1)
     try:
         yield
@@ -138,7 +137,7 @@ def _is_described_elementwise(
 
 
 def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
-    """Create an array, as by `zeros`, in the context of a sharded array. It is split like this array.
+    """Create an array, as `zeros` does, in the context of a sharded array.
 
     Return None for other operators and contexts.
     """

@@ -192,9 +192,9 @@ def _prepare_run(
 
 
 def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
-    """Return the symbol of this setup, partitioned by the model's plan.
+    """Return the symbol of this setup, partitioned by the model's plan if it fits.
 
-    If the plan does not fit, its splits are passed as hints or ignored.
+    Otherwise, the plan's splits are passed as hints, or ignored.
     """
     settings = replace(partitioned.settings, cache=False, strict_plan=False)
     with_plan = replace(settings, plan=partitioned.plan, hints=None, topology=None, memory_limit=None)
@@ -229,8 +229,7 @@ def _compare_results(
 ) -> Agreement:
     """Compare the run on one device with the run on the workers.
 
-    If the results differ, repeat the run on one device without MXNet's known mistakes. Differences as large as rounding
-    errors are allowed.
+    If they differ by more than rounding errors, repeat the run on one device without MXNet's known mistakes.
     """
     cancelled = CANCELLED if setup.dtype == "float64" else CANCELLED_IN_FLOAT32
     tolerance = TOLERANCE[setup.dtype]
