@@ -83,9 +83,8 @@ def backward_leaky_relu(d_out, *saved, act_type="leaky", slope=0.25):
 def _find_slope(data, gamma):
     """Return a function from an index of the data to the index of its slope.
 
-    `gamma` is broadcast to the first two dimensions, from the right.
-
-    MXNet uses a one-dimensional `gamma` for the first dimension if it does not fit the second. A shard might fit both.
+    A `gamma` of shape (3,) fits data of shape (2, 3, 5): each of the 3 channels has its slope. MXNet also accepts data
+    of shape (3, 4, 5). Tofu does not, because a shard could fit both ways.
     """
     first = min(data.ndim, 2) - gamma.ndim
     fits = lambda d: gamma.is_one(d) or gamma.shape[d] == data.shape[first + d]

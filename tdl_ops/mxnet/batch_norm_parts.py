@@ -1,7 +1,7 @@
 """Operators that replace BatchNorm if it is split by batch or space.
 
-Sums over the elements of each channel are reduced over workers, and the rest follows from the sums. `count` is the
-number of elements of the complete tensor in each channel.
+Each worker sums its elements of each channel. The sums of all workers are added before the next operator reads them.
+`count` is the number of elements in a channel, over all workers.
 """
 
 from tdl_ops.mxnet import op
@@ -12,7 +12,7 @@ EPS = 0.0010000000474974513
 
 
 class _Parts(Channels):
-    """Outputs over all elements, and sums over each channel with the same index variables."""
+    """`whole` defines one number for each element, and `total` defines a sum for each channel."""
 
     def whole(self, value):
         return output(self.names, lambda *i: value(i, i[self.axis]))

@@ -1,4 +1,4 @@
-"""Operators without inputs: constants, and functions of the position, which are replicated."""
+"""Operators without inputs: constants, and functions of the position. They are replicated."""
 
 from math import pi
 

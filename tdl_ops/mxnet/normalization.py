@@ -1,8 +1,8 @@
 """BatchNorm and LayerNorm and their gradients.
 
-The stock BatchNorm is split by channel, and with use_global_stats also by batch and space. Without it, statistics are
-reduced over workers, so `batch_norm_parts.py` replaces a BatchNorm that is split by batch or space. LayerNorm is split
-by all dimensions except the normalized one. BatchNorm saves 1 / std for the gradient, LayerNorm std.
+BatchNorm can be split by channel. With use_global_stats, it can also be split by batch and space. In other cases,
+`batch_norm_parts.py` has the operators to split it so. LayerNorm can be split by all dimensions except the one that it
+normalizes. For its gradient, BatchNorm saves 1 / std, and LayerNorm saves std.
 """
 
 from math import prod
@@ -12,7 +12,7 @@ from tofu.tdl import Sum, output, sqrt, unread
 
 
 class Channels:
-    """Sums over all dimensions except the channels' dimension `axis`. These dimensions are named b, y0, y1, ... in order."""
+    """Sums over all dimensions except the channels' dimension `axis`. Their names are b, y0, y1, ..."""
 
     def __init__(self, data, axis):
         self.data, self.axis, self.others = data, axis % data.ndim, data.ndim - 1
@@ -25,9 +25,10 @@ class Channels:
         return (*others[: self.axis], c, *others[self.axis :])
 
     def sum(self, value, c, name="r"):
-        """Return the sum over channel c.
+        """Sum over all elements of channel `c`.
 
-        If `name` is empty, the sum runs over the index variables of the data, so that they can be split.
+        The sum has index variables of its own (r0, r1, ...). If `name` is empty it has the data's, so that they can be
+        split.
         """
         names = " ".join(f"{name}{d}" for d in range(self.others)) if name else self.other_names
         return Sum(lambda *r: value(self.cell(c, r)), names=names)
@@ -99,7 +100,10 @@ def backward_batch_norm(
 
 
 def last(tensor, axis):
-    """Return `axis` counted from the front, a pattern with k at that dimension, and a pattern with extent 1 there."""
+    """Return `axis` as a number from 0, and names of dimensions: (2, "i0 i1 k", "i0 i1 one") for axis -1 of 3.
+
+    `k` is the dimension `axis`. `one` is the same dimension in a tensor with extent 1.
+    """
     axis %= tensor.ndim
     names = [f"i{d}" for d in range(tensor.ndim)]
     whole, reduced = [*names[:axis], "k", *names[axis + 1 :]], [*names[:axis], "one", *names[axis + 1 :]]

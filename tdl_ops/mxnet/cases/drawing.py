@@ -1,7 +1,7 @@
-"""Random numbers, compared with their distribution.
+"""Cases for operators that draw random numbers.
 
-They must be within ten deviations of the mean. If the kernel returns the underlying noise for the gradient, it must
-yield the same number.
+The numbers must be within ten standard deviations of the mean. Some kernels also return the noise from which they
+computed the numbers. Then the same numbers must follow from the noise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,13 +50,15 @@ NUMPY: dict[str, tuple[dict[str, float], Moments]] = {
 
 @dataclass(frozen=True)
 class Within:
-    """Drawn numbers clipped to ten deviations around the mean. The parameters are attributes, or else the inputs."""
+    """A relation for drawn numbers: they are expected to be within ten standard deviations of the mean.
+
+    The distribution's parameters are `attributes`, or the operator's inputs if `attributes` is empty.
+    """
 
     distribution: str
     attributes: tuple[float, ...] = ()
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-        """Return the expected outputs. Dimensions of parameters come first."""
         (drawn,) = outputs
         _, moments = DISTRIBUTIONS[self.distribution]
         mean, deviation = (np.asarray(moment, float) for moment in moments(*(self.attributes or inputs)))
@@ -78,7 +80,7 @@ def _relate(
 
 
 def _list_draws(name: str, given: dict[str, float]) -> list[Case]:
-    """Return the cases of a distribution, with parameters as attributes, like a tensor, and with tensors of parameters."""
+    """Return three cases of a distribution. Its parameters are numbers in the first two, and tensors in the third."""
     fixed = Within(name, tuple(given.values()))
     varied = [Fixed(tuple(value * share for share in (0.25, 0.5, 1.0)), "float32") for value in given.values()]
     return [
@@ -108,16 +110,12 @@ DERIVATIVES: dict[str, Callable[..., Array]] = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """The same for MXNet's NumPy interface, whose parameters broadcast.
-
-    `attributes` are None for parameters that are inputs.
-    """
+    """The relation for operators of MXNet's NumPy interface. A parameter that is an input is None in `attributes`."""
 
     distribution: str
     attributes: tuple[float | None, ...]
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-        """Return the expected outputs."""
         drawn, *saved = outputs
         given = iter(inputs)
         parameters = [next(given) if attribute is None else attribute for attribute in self.attributes]
