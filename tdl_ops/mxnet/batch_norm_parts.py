@@ -12,8 +12,6 @@ EPS = 0.0010000000474974513
 
 
 class _Parts(Channels):
-    """`whole` defines one number for each element, and `total` defines a sum for each channel."""
-
     def whole(self, value):
         return output(self.names, lambda *i: value(i, i[self.axis]))
 
@@ -65,7 +63,7 @@ def batch_norm_backward_apply(
     def d_data(i, c):
         normal = (data[i] - mean[c]) * inverse_std[c]
         scale = inverse_std[c] + unread(gamma[c]) if fix_gamma else inverse_std[c] * gamma[c]
-        states = 0 * moving_mean[c] + 0 * moving_var[c]  # they are updated here
+        states = 0 * moving_mean[c] + 0 * moving_var[c]  # the kernel updates both in place
         return (d_out[i] - (by_beta[c] + normal * by_gamma[c]) / count) * scale + states
 
     d_gamma = lambda c: unread(gamma[c]) if fix_gamma else by_gamma[c]

@@ -1,7 +1,7 @@
 """Operators on the boxes of detectors: overlap, suppression, matching and coding.
 
-They cannot be split within a sample. Gradients are zero, except for the gradients in this file. A box is (left, top,
-right, bottom), or (center x, center y, width, height) if `is_center` is True.
+They can be split by sample only. A box is (left, top, right, bottom), or (center x, center y, width, height) if
+`is_center` is True.
 """
 
 import numpy as np
@@ -45,7 +45,7 @@ def _convert(boxes, is_center, wants_center):
 
 
 def _suppress(rows, settings):
-    """Return the kept rows of a sample, the best first, then rows of -1.
+    """Remove boxes that overlap a better box. Return the other rows, the best first, then rows of -1.
 
     The added last column has each row's position in the sample.
     """

@@ -22,9 +22,8 @@ SINGLE_PRECISION = 1e-6
 class Case:
     """An operator with attributes and inputs to verify it with.
 
-    An input is a shape, which gets random numbers between -1 and 1, or `Numbers`, or `Fixed`. Auxiliary states are
-    inputs, too. Inputs at the positions `double` are always in double precision. For the other attributes, see
-    `verify_operator`.
+    An input is `Numbers`, `Fixed`, or a shape for random numbers between -1 and 1. Auxiliary states are inputs, too.
+    Inputs at the positions `double` are always in double precision. For the other attributes, see `verify_operator`.
     """
 
     op: str
@@ -46,7 +45,7 @@ class Case:
 
     @property
     def indexed(self) -> frozenset[int]:
-        """Extents of the tables into which inputs are indices."""
+        """Sizes of the tables into which inputs are indices."""
         return frozenset(int(given.high) for given in self.numbers if isinstance(given, Numbers) and given.is_index)
 
     def draw_inputs(self, dtype: str = "float64", seed: int = 0) -> list[Array]:

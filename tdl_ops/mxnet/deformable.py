@@ -14,7 +14,6 @@ CORNERS = {"p": 2, "q": 2}
 
 
 def _local_pad(local):
-    """Return a worker's padding: less than the operator's, by the rows (or columns) before the worker's shard."""
     window = zip(SPACE, local.attributes["stride"] or (1, 1), local.attributes["pad"] or (0, 0), strict=True)
     return tuple(pad - stride * local.start(axis) for axis, stride, pad in window)
 
@@ -34,9 +33,9 @@ class Sampling:
         return 2 * self.kernel[1] * v + 2 * u + d
 
     def corner(self, b, v, u, y, x, p, q):
-        """Return one of the four elements around a position: its index, its weights, and whether it counts.
+        """Return one of the four elements around a position: its index, its weights, and 1 (inside of the data) or 0.
 
-        `p` and `q` choose its row and column. It counts (1) if the position is inside of the data, otherwise not (0).
+        `p` and `q` choose the element.
         """
         coordinates, shares, is_inside = [], [], 1.0
         for d, (at, of_kernel, far) in enumerate(((y, v, p), (x, u, q))):
@@ -54,7 +53,7 @@ class Sampling:
         return self.data[(b, ci, *cell)] * shares[0] * shares[1] * is_inside
 
     def slope(self, b, ci, v, u, d, y, x, p, q):
-        """Return what `term` adds to the derivative by the position's row (d = 0) or column (d = 1)."""
+        """Return the derivative of `term` by the position's row (d = 0) or column (d = 1)."""
         cell, shares, is_inside = self.corner(b, v, u, y, x, p, q)
         by = _choose(d, shares[1] * (2 * position(p) - 1), shares[0] * (2 * position(q) - 1))
         return self.data[(b, ci, *cell)] * by * is_inside

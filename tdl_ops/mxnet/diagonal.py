@@ -11,11 +11,7 @@ from tofu.tdl import Any, Sum, log, output, position, scatter, where
 
 
 def on_diagonal(i, k, axes):
-    """Return the index of an element that is `k` columns right of the diagonal.
-
-    `axes` are the rows and columns of the matrices. `i` has the indices of all other dimensions, then the position on
-    the diagonal.
-    """
+    """Return the index of a diagonal element: (b, n, n + 1) for i = (b, n), k = 1 and axes = (1, 2)."""
     place, others = dict(zip(axes, (i[-1] + max(0, -k), i[-1] + max(0, k)), strict=True)), iter(i[:-1])
     return tuple(place[d] if d in place else next(others) for d in range(len(i) + 1))
 

@@ -109,9 +109,9 @@ def backward_upsampling(
 
 
 def _source(mode, pad_width, shape):
-    """Return a function from an index of the padded tensor to the index of the element that is copied there.
+    """Return a function from an index of the padded tensor to the index of the copied element.
 
-    In the mode "constant", the index may be outside of the data.
+    In the mode "constant", this index may be outside of the data.
     """
 
     def coordinate(v, d):

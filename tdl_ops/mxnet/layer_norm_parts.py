@@ -12,7 +12,7 @@ EPS = 9.999999747378752e-06
 
 
 class Lines:
-    """Index variables for elements, and for one number per line. `names` may replace their default names."""
+    """Names of the dimensions of the data (`cells`), and of tensors with one number per line (`lines`)."""
 
     def __init__(self, data, axis, names=""):
         self.axis, self.cells, self.lines = last(data, axis)
@@ -23,7 +23,7 @@ class Lines:
         return (*i[: self.axis], k, *i[self.axis + 1 :])
 
     def of(self, tensor, i):
-        """Return the number for the line of element `i`. `tensor` has one number per line."""
+        """Return the number for the line of element `i`."""
         return tensor[self.along(i, 0)]
 
     def total(self, value):

@@ -1,7 +1,7 @@
 """BatchNorm and LayerNorm and their gradients.
 
-BatchNorm can be split by channel. With use_global_stats, it can also be split by batch and space. In other cases,
-`batch_norm_parts.py` has the operators to split it so. LayerNorm can be split by all dimensions except the one that it
+BatchNorm can be split by channel. With use_global_stats, it can also be split by batch and space. Otherwise, the
+operators of `batch_norm_parts.py` replace it. LayerNorm can be split by all dimensions except the one that it
 normalizes. For its gradient, BatchNorm saves 1 / std, and LayerNorm saves std.
 """
 
@@ -12,7 +12,7 @@ from tofu.tdl import Sum, output, sqrt, unread
 
 
 class Channels:
-    """Sums over all dimensions except the channels' dimension `axis`. Their names are b, y0, y1, ..."""
+    """Sums over all dimensions (b, y0, y1, ...) except the channels' dimension `axis`."""
 
     def __init__(self, data, axis):
         self.data, self.axis, self.others = data, axis % data.ndim, data.ndim - 1
@@ -27,8 +27,8 @@ class Channels:
     def sum(self, value, c, name="r"):
         """Sum over all elements of channel `c`.
 
-        The sum has index variables of its own (r0, r1, ...). If `name` is empty it has the data's, so that they can be
-        split.
+        If `name` is empty, the sum runs over the data's index variables, so that they can be split. Otherwise, it has
+        its own variables (r0, r1, ...).
         """
         names = " ".join(f"{name}{d}" for d in range(self.others)) if name else self.other_names
         return Sum(lambda *r: value(self.cell(c, r)), names=names)
@@ -81,7 +81,7 @@ def backward_batch_norm(
 ):
     channels = Channels(data, axis)
     normal = lambda i: (data[i] - mean[i[axis]]) * inverse_std[i[axis]]
-    sums = "" if use_global_stats else "s"  # of a shard's elements, or of all
+    sums = "" if use_global_stats else "s"  # sums over a shard's elements, or over all elements
     by_beta = lambda c, name=sums: channels.sum(lambda i: d_out[i], c, name)
     by_gamma = lambda c, name=sums: channels.sum(lambda i: d_out[i] * normal(i), c, name)
 
@@ -100,9 +100,9 @@ def backward_batch_norm(
 
 
 def last(tensor, axis):
-    """Return `axis` as a number from 0, and names of dimensions: (2, "i0 i1 k", "i0 i1 one") for axis -1 of 3.
+    """Return (2, "i0 i1 k", "i0 i1 one") for a tensor of 3 dimensions and axis=-1.
 
-    `k` is the dimension `axis`. `one` is the same dimension in a tensor with extent 1.
+    These are the axis, the names of the tensor's dimensions, and names for extent 1 along the axis.
     """
     axis %= tensor.ndim
     names = [f"i{d}" for d in range(tensor.ndim)]

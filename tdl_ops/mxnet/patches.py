@@ -8,7 +8,7 @@ from tdl_ops.mxnet import op
 from tdl_ops.mxnet.window import local_pad, numbered, read_window
 from tofu.tdl import merge, output, scatter
 
-ROWS = ("y0",)  # the other positions are inner parts of a dimension
+ROWS = ("y0",)  # the outermost of the merged positions; only it can be split
 
 
 def _local_size(local):

@@ -98,7 +98,7 @@ def pooling(
             pool_type, lambda: reduced
         )()
 
-    # oneDNN's byte positions; workers search for the maximum again
+    # oneDNN's positions, which workers do not read
     return (output(names, lambda *cell: pool(cell)), unwritten(names, is_scratch=True))[: len(output_shapes)]
 
 

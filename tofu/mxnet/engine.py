@@ -70,7 +70,7 @@ class MXNetBackend:
             check_traffic(planned, communication_bytes)
 
     def find_kernel_bytes(self, program: Program) -> None:
-        """Return None, because MXNet does not combine several operators in one kernel."""
+        """Return None, because MXNet runs each operator as its own kernel."""
 
 
 MXNET = Engine(MXNetFrontEnd(), MXNetBackend())

@@ -29,7 +29,7 @@ from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 from tofu.sizes import format_limit
 
 DATA_PARALLEL = "data-parallel"
-MOST_NAMES = 3  # in a row of the table
+MOST_NAMES = 3  # names in a row of the table
 OPTIMALITY = "a point of the frontier; nothing is proved"
 
 

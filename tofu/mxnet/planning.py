@@ -94,7 +94,7 @@ def _choose_form(
     read: Callable[[SymbolForm], Source],
     analyse: Callable[[Source], Task],
 ) -> Task:
-    """Plan each form of the symbol, and return the task whose plan communicates least or, if known, fastest."""
+    """Plan each form of the symbol. Return the task whose plan needs the fewest bytes, or seconds if known."""
     best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)
     if isinstance(best_plan, Plan) and best_plan.communication_bytes == 0:
         return first_task

@@ -90,18 +90,18 @@ def _list_draws(name: str, given: dict[str, float]) -> list[Case]:
     ]
 
 
-# The number from the noise that the kernel returns, and the parameters.
+# Functions that compute a drawn number from the noise and the parameters.
 FROM_NOISE: dict[str, Callable[..., Array]] = {
     **dict.fromkeys(("normal", "gumbel", "logistic"), lambda noise, loc, scale: loc + scale * noise),
     **dict.fromkeys(("exponential", "rayleigh"), lambda noise, scale: scale * noise),
 }
-# The same if the parameter is an attribute: the noise is uniform between 0 and 1.
+# The same for parameters that are attributes. The noise is then uniform between 0 and 1.
 FROM_CHANCE: dict[str, Callable[..., Array]] = {
     "exponential": lambda chance, scale: -scale * np.log(chance),
     "weibull": lambda chance, a: (-np.log(chance)) ** (1 / a),
     "pareto": lambda chance, a: np.expm1(-np.log(chance) / a),
 }
-# If the second output is the derivative by the parameter: that derivative.
+# Derivatives of a drawn number by the parameter, for operators whose second output is the derivative.
 DERIVATIVES: dict[str, Callable[..., Array]] = {
     "weibull": lambda drawn, a: -drawn * np.log(drawn) / a,
     "pareto": lambda drawn, a: -(drawn + 1) * np.log(drawn + 1) / a,
@@ -171,7 +171,7 @@ CASES = [
             Drawn(name, (None,) * len(given)),
         )
         for name, (given, _) in NUMPY.items()
-        if name not in ("uniform", "gamma")  # without gradients
+        if name not in ("uniform", "gamma")  # uniform and gamma have no gradient
     ),
     _relate("_npi_normal", {"loc": 3.0, "scale": None, "size": None}, PARAMETERS[1:], Drawn("normal", (3.0, None))),
     *(

@@ -32,7 +32,7 @@ def source_variables(graph: Graph) -> Variables:
 
 
 def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
-    """Return the shapes of all workers' shards of the variables, and MXNet's type codes, by name."""
+    """Return the shapes of the variables' shards on all workers, and MXNet's type codes, by name."""
     present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
     shapes: dict[str, Shape] = {}
     codes: dict[str, int] = {}

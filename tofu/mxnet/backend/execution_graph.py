@@ -95,7 +95,7 @@ def make_builder(
 ) -> _mxnet.ExecutionGraphBuilder:
     """Return an object that builds the execution graph for `phases`, such as the forward pass.
 
-    `reducers` names the function that adds up a tensor's partial results, such as "Sum". `workers_by_operator` lists
+    `reducers` names the function that combines a tensor's partial results, such as "Sum". `workers_by_operator` lists
     the workers that run each operator. By default, all do.
     """
     graph = choices.problem.graph

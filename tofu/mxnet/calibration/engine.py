@@ -46,7 +46,7 @@ def find_median(run: Callable[[], Any]) -> float:
 
 
 def measure_processors() -> float:
-    """Return the speed of all processors together, divided by the speed of one processor that runs alone."""
+    """Return how many times faster all processors together are than one processor alone."""
     count = len(os.sched_getaffinity(0))
     operands = [mx.nd.ones((512, 512), mx.cpu(device)) for device in range(count)]
 

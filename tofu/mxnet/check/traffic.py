@@ -24,7 +24,7 @@ def read_tables(execution_symbol: Any, variable_shapes: Mapping[str, tuple[int, 
     return SimpleNamespace(**_mxnet.execution_tables(execution_symbol.handle.value, dict(variable_shapes or {})))
 
 
-ITEM_BYTES = np.array((4, 8, 2, 1, 4, 1, 8, 1))  # by MXNet's type flag
+ITEM_BYTES = np.array((4, 8, 2, 1, 4, 1, 8, 1))  # bytes of an element, by MXNet's type code
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Replace cumsum, argmax, topk and similar operators, so that the reduced dimension can be split.
+"""Replace cumsum, argmax, topk and similar operators, so that the dimension over which they run can be split.
 
 For example, argmax over the 8 rows of a (8, 5) array on 2 workers: reshape it to (2, 4, 5), find the argmax in each
 block of 4 rows, then compare the blocks. A roll is replaced by slices.
@@ -42,7 +42,7 @@ def divide_into_blocks(
 ) -> Any:
     """Replace each operator such as cumsum by operators that compute it in blocks.
 
-    `shapes` and `types` describe all variables. `may_divide` returns False for operators to keep.
+    `shapes` and `types` describe all variables. Operators for which `may_divide(name)` is False stay.
     """
 
     def find_replacement(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:

@@ -28,7 +28,7 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
     needed = _find_needed_shapes(symbol, shapes, (likely_data, likely_parameters))
     if len(needed) == len(candidates):
         return named
-    if not needed:  # only parameters, of declared shapes
+    if not needed:  # all arguments are parameters with declared shapes
         return frozenset(labels)
     batch = next(iter(needed.values()))[:1]
     with_double_batch = {n: (2 * s[0], *s[1:]) if s and s[:1] == batch else s for n, s in needed.items()}

@@ -21,11 +21,11 @@ from tofu.validation import show
 Shapes = Mapping[str, tuple[int, ...]]
 
 DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
-"""NumPy's names of MXNet's types, in the order of MXNet's type flags (mshadow/base.h)."""
+"""NumPy's names of MXNet's types, in the order of MXNet's type codes (mshadow/base.h)."""
 PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # endings of MXNet's names of parameters
-MOST_NAMES = 8  # in an error
+MOST_NAMES = 8  # names in an error
 ATTRIBUTE_SEPARATOR = "$"
-MOST_ELEMENTS = 2**47  # of a tensor; products with item sizes and numbers of workers fit into 64 bits
+MOST_ELEMENTS = 2**47  # elements of a tensor: few enough that 64 bits can count the bytes of all workers
 
 
 class ShapeInferenceError(ShapeError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
@@ -33,7 +33,7 @@ class ShapeInferenceError(ShapeError, mx.base.MXNetError):  # type: ignore[misc]
 
 
 def dtype_code(dtype: Any) -> int:
-    """Return MXNet's number for a type. `dtype` is a NumPy type, or the name of a type."""
+    """Return MXNet's code for a type, which is a NumPy type or the name of one."""
     try:
         name = np.dtype(dtype).name
     except TypeError:

@@ -1,4 +1,4 @@
-"""Where an operator of Tofu's graph comes from: its node in MXNet's graph."""
+"""The MXNet node from which an operator of Tofu's graph was built."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Origin:
     requested
         Numbers of outputs to compute even if no operator reads them.
     replaced
-        Position of the node that the operator replaces, or -1. Monitors show this node's name.
+        Position of the node that the operator replaces, or -1. Monitors show the name of this node.
     """
 
     node: int = -1

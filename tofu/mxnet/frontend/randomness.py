@@ -26,7 +26,7 @@ def draws(operator: Operator) -> bool:
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
-    """Return True unless a random operator draws its numbers only in training, and `for_training` is False."""
+    """Return False if `for_training` is False and a random operator, such as Dropout, draws only in training."""
     return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 

@@ -15,7 +15,7 @@ from tofu.mxnet.frontend.storage import with_dense_storage
 from tofu.validation import is_integer, parse_json, read_integer, read_list, read_mapping, read_string, show
 
 GROUP_KEY = "__ctx_group__"
-ATTRIBUTE_KEYS = ("attrs", "attr", "param")  # keys of a node's attributes; older versions of MXNet wrote the last two
+ATTRIBUTE_KEYS = ("attrs", "attr", "param")  # keys of attributes in JSON; only old versions of MXNet wrote the last two
 PYTHON_BOOLEANS = {"true": "True", "false": "False"}
 
 

@@ -18,7 +18,7 @@ from tofu.mxnet.frontend.head_gradients import list_head_gradients
 if TYPE_CHECKING:
     from tofu.mxnet.gluon.operator import BoundExecutor, PartitionedOperator
 
-WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 means none
+WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes for grad_req; 0 means "null"
 
 
 class BlockCall:

@@ -64,7 +64,7 @@ class PartitionedOperator:
         self._states = frozenset(symbol.list_auxiliary_states())
         self._replanner = Replanner()
         self._training_gradients: Any = None  # parameters and inputs with gradients in the last training
-        self._executors: list[BoundExecutor] = []  # in order of last use
+        self._executors: list[BoundExecutor] = []  # the last used executor comes last
         self._operator_hook: tuple[Any, bool] | None = None
         self.finished: list[BlockCall] = []  # calls whose backward was started since the last `settle`
         self.anchor = _make_anchor(mx.cpu(0))
@@ -171,10 +171,7 @@ class PartitionedOperator:
         return outputs
 
     def write_parameters(self, executor: ShardedExecutor) -> None:
-        """Copy the parameters to an executor's shards.
-
-        As in MXNet, a backward pass uses the latest values.
-        """
+        """Copy the latest values of the parameters to an executor's shards."""
         for name, array in self._get_parameter_arrays().items():
             current = array.tensor
             if executor.variables[name] is not current:

@@ -71,10 +71,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.array.gradient = self.gradient
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Initialize the parameter as in Gluon.
-
-        An array that `data()` returned before keeps the old values.
-        """
+        """Initialize the parameter as in Gluon. An array that `data()` returned before keeps the old values."""
         self.settle()
         old_array = self.array
         super().initialize(*args, **kwargs)

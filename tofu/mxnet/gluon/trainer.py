@@ -80,8 +80,8 @@ class ShardStore:
 
     def __init__(self, kvstore: Any) -> None:
         self._kvstore = kvstore
-        self._layouts: dict[int, ShardedTensor] = {}  # how machines exchange each parameter
-        self._keys: dict[int, list[int]] = {}  # of the distinct shards, by parameter
+        self._layouts: dict[int, ShardedTensor] = {}  # parameter -> the split in which machines exchange it
+        self._keys: dict[int, list[int]] = {}  # parameter -> keys of its distinct shards
         self._settled: set[int] = set()  # parameters whose layout no longer changes
 
     def __getattr__(self, name: str) -> Any:

@@ -24,7 +24,7 @@ _SCORE_SLOTS = {"qk": ((), (0,)), "qk_backward": ((0,), ()), "valatt": ((1,), ()
 _LINE_WISE_OPERATORS = ("softmax", "log_softmax", "softmin", "Dropout")
 """Operators, besides element-wise and broadcasting ones, that accept data with one more leading dimension."""
 _AXES_ATTRIBUTES = ("axes", "lhs_axes", "rhs_axes")
-"""Attributes of operators that keep their shapes."""
+"""Operators with these attributes get no dimension for heads, because the attributes number dimensions."""
 
 
 def unmerge_heads(graph: Graph) -> Graph:

@@ -104,7 +104,7 @@ class Statistics:
     """The mean, variance and deviation from the mean of a tensor. Reduced dimensions have extent 1."""
 
     mean: ComposedValue
-    deviation: ComposedValue  # with all dimensions
+    deviation: ComposedValue  # the only one whose reduced dimensions keep their extent
     variance: ComposedValue
 
 

@@ -101,7 +101,7 @@ class DeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """The rows of the table: the same as `at_peak`."""
+        """The rows of the table (`at_peak`)."""
         return self.at_peak
 
     @property
@@ -126,10 +126,9 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class MemoryReport(MemoryComparison):
-    """Memory that a training step needs, on one device and on each worker.
+    """Memory that a training step needs, on one device and on each worker, with the optimizer's states.
 
-    `workers` is empty if the user asked for one device only. Workers transfer `communication_bytes` in a step. The
-    states of `optimizer` are counted.
+    `workers` is empty if the user asked for one device only. Workers transfer `communication_bytes` in a step.
     """
 
     heading = "at the peak"

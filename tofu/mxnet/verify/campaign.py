@@ -75,7 +75,7 @@ def verify_cases(
     yield from map_in_processes(verify, cases, jobs=jobs, start=_open_sandbox, start_arguments=(modules,))
 
 
-_sandboxes: list[Sandbox] = []  # one in each process of `verify_cases`
+_sandboxes: list[Sandbox] = []  # one sandbox in each process of `verify_cases`
 
 
 def _open_sandbox(modules: Sequence[str]) -> None:

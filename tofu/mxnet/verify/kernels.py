@@ -38,7 +38,7 @@ REFUSALS: tuple[tuple[type[Exception], str], ...] = (
 RANDOM_SEED = 7  # set before each kernel, so that a random operator draws the same numbers for the same shapes
 
 # Kind of type -> two numbers. A kernel runs twice, on memory filled with the first and then with the second. An element
-# that keeps its number in both runs is not written. The first is NaN; any addition changes the second.
+# that keeps its number in both runs is not written. The first number is NaN. The second changes if anything is added to it.
 PATTERNS: dict[str, tuple[float, float]] = {"f": (np.nan, -812.5), "i": (85, 42), "u": (85, 42), "b": (1, 0)}
 GUARD_ELEMENTS = 4096
 """Elements after each output. If one changes, the kernel has written beyond its output."""

@@ -133,7 +133,7 @@ def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> RecordEnt
 
 
 def _find_weakest(kinds: Sequence[Compared]) -> Compared:
-    written = [kind for kind in kinds if kind is not Compared.UNWRITTEN]  # which only counts if there is no other kind
+    written = [kind for kind in kinds if kind is not Compared.UNWRITTEN]  # counts only if there is no other kind
     return max(written or kinds, default=Compared.NOTHING)
 
 

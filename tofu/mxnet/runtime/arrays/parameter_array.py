@@ -217,12 +217,12 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def indices(self) -> Any:
-        """Numbers of the rows with non-zero elements. Only for gradients that MXNet stores as sparse."""
+        """Numbers of the rows with non-zero elements, if the gradient is sparse in MXNet."""
         return self._get_sparse_part("indices")
 
     @property
     def data(self) -> Any:
-        """The rows with non-zero elements. Only for gradients that MXNet stores as sparse."""
+        """The rows with non-zero elements, if the gradient is sparse in MXNet."""
         return self._get_sparse_part("data")
 
     def _get_sparse_part(self, attribute: str) -> Any:

@@ -24,7 +24,7 @@ V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA  # magic numbers of MXNet 0.11, 
 DENSE, INDEX_ARRAY_COUNTS = 0, {0: 0, 1: 1, 2: 2}  # number of index arrays by storage type: dense, row_sparse, csr
 TYPES = [np.dtype(n) for n in ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")]
 
-MOST_SPARSE_BYTES = 2**36  # of a sparse array in dense form
+MOST_SPARSE_BYTES = 2**36  # bytes of a sparse array after its conversion to dense
 
 Unpack = Callable[[str], tuple[Any, ...]]  # reads the next values of the file, in a format of `struct`
 
@@ -121,7 +121,7 @@ def _find_array(file: IO[bytes], read: Unpack, skip: Callable[[int], None]) -> S
         raise ValueError(f"an array has the storage type {storage}")
     index_count = INDEX_ARRAY_COUNTS[storage]
     if index_count:
-        _read_shape(read)  # of the stored elements; MXNet may write it before it is known
+        _read_shape(read)  # the number of stored elements, which MXNet may write before it is known
     shape = _read_shape(read, magic)
     if len(shape) == 0 and magic != V3:
         raise ValueError("an array was never filled")

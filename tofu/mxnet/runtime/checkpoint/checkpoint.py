@@ -71,7 +71,7 @@ class ParameterFile(Mapping[str, Any]):
         arrays = self._find_arrays()
         self.shapes = {name: array.shape for name, array in arrays.items()}
         self._whole: ParameterFile | None = None
-        self._readers: dict[str, Callable[[], Any]] = {}  # by name, functions that return memory-mapped elements
+        self._readers: dict[str, Callable[[], Any]] = {}  # name -> function that returns the array, memory-mapped
         for name, array in arrays.items():
             self._readers[name] = partial(array.map, self._file) if not array.indices else self._read_sparse(array)
         if self.seal is None:

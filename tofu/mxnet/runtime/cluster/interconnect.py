@@ -15,7 +15,7 @@ SAME_LEVEL = 0.7  # pairs of one level have at least this fraction of the fastes
 COPIED_BYTES = 64 << 20
 
 Pair = tuple[int, int]  # reader, owner
-Measure = Callable[[Sequence[Pair]], float]  # total bytes per second of all pairs at the same time
+Measure = Callable[[Sequence[Pair]], float]  # bytes per second of all pairs together, measured at the same time
 
 
 @dataclass(frozen=True)

@@ -312,7 +312,7 @@ class Executor:
         )
         if self._monitor is not None:
             reshaped.set_monitor_callback(*self._monitor)
-        reshaped._outputs = [  # in the same memory, as in MXNet
+        reshaped._outputs = [  # as in MXNet, both executors write to the same memory
             _resize_array(array, tuple(partition.graph.tensors[position].shape))
             for array, position in zip(self.outputs, partition.graph.outputs, strict=True)
         ]

@@ -62,7 +62,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         if default_bucket_key is None:
             raise TofuError("BucketingModule needs default_bucket_key=, the key of the longest bucket.")
         self._ngpus = ngpus
-        self._loaded_parameters: tuple[Any, Any] | None = None  # of a checkpoint, until the module is bound
+        self._loaded_parameters: tuple[Any, Any] | None = None  # a checkpoint's parameters, which `bind` reads
         super().__init__(
             sym_gen,
             default_bucket_key,

@@ -78,8 +78,8 @@ class Module(RunningModule):
 
     _shard_optimizer: ShardOptimizer | None = None
     _cluster: Cluster | None = None
-    _parameter_file: ParameterFile | None = None  # of a checkpoint, to be read when the module is bound
-    _state_file: str | None = None  # of a checkpoint, to be read when there is an optimizer
+    _parameter_file: ParameterFile | None = None  # a checkpoint's parameters, which `bind` reads
+    _state_file: str | None = None  # a checkpoint's optimizer states, which `init_optimizer` reads
     _is_fitting = False
     _last_read_file: ParameterFile | None = None  # the parameters were read from it and have not changed since
 

@@ -228,7 +228,7 @@ def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
     """
     if axis < 0 or not whole.shape or whole.shape[axis] % samples or samples < slices:
         return [whole] * slices
-    rows = whole.shape[axis] // samples  # of each sample
+    rows = whole.shape[axis] // samples  # rows of each sample
     sizes = [round(samples / slices)] * (slices - 1)
     bounds = [0, *accumulate(sizes), samples]
     return [mx.nd.slice_axis(whole, axis=axis, begin=begin * rows, end=end * rows) for begin, end in pairwise(bounds)]

@@ -44,7 +44,7 @@ Invocation = Callable[[list[Any], Any], Any]  # called with inputs, and with out
 
 
 class _OpenContexts(threading.local):
-    count = 0  # in this thread
+    count = 0  # how many `on_shards` blocks are open in this thread
 
 
 _open_contexts = _OpenContexts()
@@ -163,7 +163,7 @@ def _find_common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
     first = sharded[0]
     if any(tensor.contexts != first.contexts for tensor in sharded):
         return None
-    spans_by_dimension: list[tuple[tuple[int, int], ...]] = []  # for each dimension, the span of each worker
+    spans_by_dimension: list[tuple[tuple[int, int], ...]] = []  # [dimension][worker] -> (begin, end)
     for dimension in range(-len(shape), 0):
         different_spans = {
             tuple(region[dimension] for region in tensor.regions)

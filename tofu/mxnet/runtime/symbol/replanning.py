@@ -25,7 +25,7 @@ class Replanner:
 
     def __init__(self) -> None:
         self._first_plans: dict[Hashable, Plan] = {}
-        self._partitions: dict[Hashable, Partition] = {}  # in order of last use
+        self._partitions: dict[Hashable, Partition] = {}  # the last used partition comes last
 
     def first_plan(self, gradients: Hashable) -> Plan | None:
         """Return the first plan that computes these `gradients`, or None."""

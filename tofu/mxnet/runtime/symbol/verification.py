@@ -39,7 +39,7 @@ from tofu.validation import show
 TYPES = ("float64", "float32")
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 MOST_TOLERANCE = {"float64": 1e-6, "float32": 1e-2}
-"""The tolerance is never larger, even if rounding changes the results of one device by more."""
+"""Upper limit of the tolerance, even if rounding changes the results of one device by more."""
 MOST_LETTERS = 120
 LIMITS = "docs/limits.md"
 ROUNDING_MULTIPLE = 4.0
