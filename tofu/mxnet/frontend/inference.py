@@ -32,8 +32,7 @@ class ShapeInferenceError(ShapeError, mx.base.MXNetError):  # type: ignore[misc]
     """MXNet refuses the shapes or types. Scripts can also catch this error as an MXNetError."""
 
 
-def dtype_code(dtype: Any) -> int:
-    """Return MXNet's code for a type, which is a NumPy type or the name of one."""
+def _find_type_code(dtype: Any) -> int:
     try:
         name = np.dtype(dtype).name
     except TypeError:
@@ -73,7 +72,7 @@ def list_inputs(symbol: Any) -> str:
 def check_shapes(shapes: Shapes) -> None:
     """Raise ShapeError for invalid shapes, and for shapes with more than `MOST_ELEMENTS` elements."""
     wrong = [
-        f"{name}={show(shape)}{_advise_shape(name, shape)}" for name, shape in shapes.items() if not is_shape(shape)
+        f"{name}={show(shape)}{_advise_shape(name, shape)}" for name, shape in shapes.items() if not _is_shape(shape)
     ]
     raise_together(
         ShapeError, "A shape is a tuple of positive whole numbers, for example data=(64, 3, 224, 224). Given:", wrong
@@ -87,8 +86,7 @@ def _advise_shape(name: str, value: Any) -> str:
     return f" (pass its shape: {name}={shape})" if isinstance(shape, tuple) and len(shape) > 1 else ""
 
 
-def is_shape(shape: Any) -> bool:
-    """Return True for a tuple, list or array of positive integers."""
+def _is_shape(shape: Any) -> bool:
     return isinstance(shape, (tuple, list, np.ndarray)) and all(
         isinstance(extent, (int, np.integer)) and not isinstance(extent, bool) and extent > 0 for extent in shape
     )
@@ -109,7 +107,7 @@ def infer_arguments(
     """Infer the shapes and type codes of all arguments, states and output gradients, by name."""
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     codes = list_declared_types(symbol, set(names))
-    codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
+    codes |= {name: _find_type_code(dtype) for name, dtype in dtypes.items() if name in names}
     # In MXNet, an input without a type is float32, unless its type follows from declared types.
     float32_inputs = dict.fromkeys(shapes, 0)
     try:

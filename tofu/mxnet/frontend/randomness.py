@@ -11,8 +11,7 @@ TRAINING_ONLY = ("Dropout", "LeakyReLU", "RNN")
 """Operators that draw random numbers only in training, unless their attribute `mode` is "always"."""
 
 
-def is_marked_random(operator: Operator) -> bool:
-    """Return True if MXNet declares that the operator may draw random numbers."""
+def _may_draw_in_mxnet(operator: Operator) -> bool:
     return not operator.op.startswith("_tofu_") and bool(_mxnet.operator_info(operator.op)["is_random"])
 
 
@@ -22,7 +21,7 @@ def draws(operator: Operator) -> bool:
         return float(operator.attributes.get("p", DROP_PROBABILITIES[operator.op])) > 0
     if operator.op == "LeakyReLU":
         return operator.attributes.get("act_type") == "rrelu"
-    return is_marked_random(operator)
+    return _may_draw_in_mxnet(operator)
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
@@ -37,4 +36,4 @@ def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
     """
     if operator.op in ("RNN", "LeakyReLU"):
         return draws(operator)
-    return is_whole and is_marked_random(operator)
+    return is_whole and _may_draw_in_mxnet(operator)

@@ -273,7 +273,6 @@ class _Reader:
 
 
 def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the positions of inputs that the kernel changes without declaring it."""
     return (1,) if node["op"] == "BatchNorm_v1" and is_true(node["attrs"], "fix_gamma", True) else ()
 
 

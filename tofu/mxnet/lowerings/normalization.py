@@ -57,9 +57,8 @@ def _use_moving_statistics(attributes: Attributes) -> Attributes:
 
 
 def _request_mean(operator: Operator) -> Operator:
-    """Return a copy of the operator that also computes the mean. The kernel then sets a fixed gamma to ones."""
     gamma = _written_gamma(operator.attributes)
-    origin = replace(find_origin(operator), requested=gamma)
+    origin = replace(find_origin(operator), requested=gamma)  # the kernel then sets a fixed gamma to ones
     return replace(operator, mutates=tuple(sorted({*operator.mutates, *gamma})), origin=origin)
 
 

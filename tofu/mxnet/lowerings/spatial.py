@@ -107,14 +107,10 @@ def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tupl
 
 
 def _expand_resize(parts: Parts) -> None:
-    """Resize the rows, then the columns. A gradient starts with the columns.
-
-    Gradients are copies of the model's node, because MXNet infers no shapes for a new node of this type.
-    """
     op, (data, *_) = parts.whole.op, parts.whole.inputs
     old_size, new_size = parts.shape(0)[2:], parts.output_shape(0)[2:]
     is_backward, splittable = op.startswith("_backward"), "ij"
-    origin = find_origin(parts.whole) if is_backward else None
+    origin = find_origin(parts.whole) if is_backward else None  # MXNet infers no shapes for a new gradient node
     if all(old != new for old, new in zip(old_size, new_size, strict=True)):
         splittable = "i"
         inner_size = (old_size[0], new_size[1]) if is_backward else (new_size[0], old_size[1])

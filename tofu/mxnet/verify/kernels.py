@@ -62,7 +62,7 @@ def run_kernel(
     if plain is not None:  # execution graphs use this kernel instead
         op, attributes = plain[0], {**attributes, **plain[1]}
     input_arrays = [mx.nd.array(array, dtype=array.dtype) for array in inputs]
-    guard_size = choose_guard_size([*(array.dtype.name for array in inputs), *output_dtypes])
+    guard_size = _choose_guard_size([*(array.dtype.name for array in inputs), *output_dtypes])
     guarded_outputs = [
         GuardedArray(shape, dtype, pattern, guard_size)
         for shape, dtype in zip(output_shapes, output_dtypes, strict=True)
@@ -104,7 +104,7 @@ def run_gradient(
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
     states = {name: arrays.pop(name) for name in symbol.list_auxiliary_states()}
-    guard_size = choose_guard_size([array.dtype.name for array in inputs])
+    guard_size = _choose_guard_size([array.dtype.name for array in inputs])
     guarded = {f"input{n}": GuardedArray(inputs[n].shape, inputs[n].dtype.name, pattern, guard_size) for n in wrt}
     gradients = {name: gradient.array for name, gradient in guarded.items()}
     requests = {name: "write" if name in gradients else "null" for name in arrays}
@@ -132,12 +132,8 @@ def _has_pattern(array: Array, pattern: int) -> Array:
     return np.isnan(array) if np.isnan(value) else array == value
 
 
-def choose_guard_size(dtypes: Iterable[str]) -> int:
-    """Return the number of guard elements behind each output.
-
-    oneDNN cannot write into part of an array, and gets none.
-    """
-    return 0 if "float32" in dtypes else GUARD_ELEMENTS
+def _choose_guard_size(dtypes: Iterable[str]) -> int:
+    return 0 if "float32" in dtypes else GUARD_ELEMENTS  # oneDNN cannot write into part of an array
 
 
 class GuardedArray:

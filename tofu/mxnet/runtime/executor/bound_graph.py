@@ -55,7 +55,7 @@ class BoundGraph:
         is_recurrent = any(operator.op == "RNN" for operator in self.partition.problem.graph.operators)
         with setting_variable(ONEDNN_RECURRENCE, "0") if is_recurrent else nullcontext():
             bound = symbol.bind(
-                ctx=unused_context(self._contexts),
+                ctx=_find_unused_context(self._contexts),  # keeps MXNet from rewriting the graph
                 args=[shards[name] for name in self.execution.arguments],
                 aux_states=[shards[name] for name in self.execution.states],
                 grad_req="null",
@@ -126,10 +126,6 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
                 os.environ[name] = old_value
 
 
-def unused_context(contexts: Sequence[Any]) -> Any:
-    """Return a context that no worker uses.
-
-    As the graph's default context, it keeps MXNet from rewriting the graph.
-    """
+def _find_unused_context(contexts: Sequence[Any]) -> Any:
     used = {context.device_id for context in contexts if context.device_type == "cpu"}
     return mx.cpu(max(used, default=0) + 1000)

@@ -152,7 +152,6 @@ class Executor:
 
     @cached_property
     def _saves_random_inference(self) -> bool:
-        """True if inference must keep its random numbers for a backward pass."""
         sharded = self.sharded
         return (
             bool(sharded.differentiated)

@@ -132,7 +132,7 @@ class ShardOptimizer:
         with uninterrupted(), on_shards():
             for index, name in self.names.items():
                 if index in states:
-                    states[index] = place_state(states[index], executor.variables[name])
+                    states[index] = _split_like_weight(states[index], executor.variables[name])
                     self.updater.states_synced[index] = True
 
     @property
@@ -226,7 +226,7 @@ def prepare_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any])
                 updater.states[index] = updater.optimizer.create_state_multi_precision(index, weight)
                 updater.states_synced[index] = True
             if isinstance(weight, ShardedArray):
-                updater.states[index] = place_state(updater.states[index], weight.tensor)
+                updater.states[index] = _split_like_weight(updater.states[index], weight.tensor)
                 updater.states_synced[index] = True
 
 
@@ -250,10 +250,9 @@ def update_shards(
         updater(tuple(indices), tuple(gradients), tuple(weights))
 
 
-def place_state(state: Any, weight: ShardedTensor) -> Any:
-    """Split the arrays of a state like the weight. Arrays of another shape stay whole."""
+def _split_like_weight(state: Any, weight: ShardedTensor) -> Any:
     if isinstance(state, (tuple, list)):
-        return type(state)(place_state(item, weight) for item in state)
+        return type(state)(_split_like_weight(item, weight) for item in state)
     if not isinstance(state, mx.nd.NDArray) or not weight.is_like(state.shape):
         return state
     placed = weight.like(state.shape, state.dtype)

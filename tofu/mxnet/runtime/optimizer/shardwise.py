@@ -137,10 +137,6 @@ def _is_described_elementwise(
 
 
 def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
-    """Create an array, as `zeros` does, in the context of a sharded array.
-
-    Return None for other operators and contexts.
-    """
     context = attributes.get("ctx")
     if name not in CONSTANTS or not isinstance(context, ShardedContext):
         return None

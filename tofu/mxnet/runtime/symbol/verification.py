@@ -192,10 +192,6 @@ def _prepare_run(
 
 
 def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
-    """Return the symbol of this setup, partitioned by the model's plan if it fits.
-
-    Otherwise, the plan's splits are passed as hints, or ignored.
-    """
     settings = replace(partitioned.settings, cache=False, strict_plan=False)
     with_plan = replace(settings, plan=partitioned.plan, hints=None, topology=None, memory_limit=None)
     with_hints = replace(with_plan, plan=None, hints={**partitioned.plan.tensors, **partitioned.plan.operators})
@@ -227,10 +223,6 @@ def _compare_results(
     seconds: dict[str, float],
     report: Report,
 ) -> Agreement:
-    """Compare the run on one device with the run on the workers.
-
-    If they differ by more than rounding errors, repeat the run on one device without MXNet's known mistakes.
-    """
     cancelled = CANCELLED if setup.dtype == "float64" else CANCELLED_IN_FLOAT32
     tolerance = TOLERANCE[setup.dtype]
     comparison = compare_runs(partition, workers_run, device_run, cancelled)
