@@ -107,7 +107,7 @@ class ShardStore:
         self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Share the parameters again whose split has changed since `share`.
+        """Share again the parameters whose split has changed since `share`.
 
         This happens once for each parameter, before its first gradient is sent.
         """

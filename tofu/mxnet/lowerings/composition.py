@@ -1,4 +1,4 @@
-"""Tools for lowerings whose parts are MXNet's own operators.
+"""Tools to replace an operator by several of MXNet's own operators.
 
 The dimensions of every tensor have names, such as "b c s0 s1". Dimensions of equal name are split together. Three kinds
 of dimensions have marks instead of names. `ONE` has extent 1, `UNNAMED` is never split, and `MERGED` merges several

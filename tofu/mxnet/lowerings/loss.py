@@ -2,7 +2,7 @@
 
 For MakeLoss, the workers first count the valid elements. For a regression, MXNet's kernel divides grad_scale by the
 number of outputs per sample, which is too small in a shard. So an added operator multiplies by the right number. The
-parts are in `csrc/nnvm/parts/loss.cc`.
+new operators are in `csrc/nnvm/parts/loss.cc`.
 """
 
 from __future__ import annotations

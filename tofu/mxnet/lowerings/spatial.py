@@ -8,9 +8,9 @@
 - SpatialTransformer becomes an operator that computes positions, and BilinearSampler, which reads them. All workers
   must compute the same bits, because the gradient depends on the rounding of positions.
 - DeformableConvolution: each worker reads the whole image, and only its shard of the offsets.
-- MultiProposal is split by batch. Each worker numbers the samples of its shard from 0.
+- MultiProposal is split by batch. MXNet's kernel would number each worker's samples from 0.
 
-The parts are in `csrc/nnvm/parts/pooling.cc`, `deformable.cc` and `proposal.cc`.
+The new operators are in `csrc/nnvm/parts/pooling.cc`, `deformable.cc` and `proposal.cc`.
 """
 
 from __future__ import annotations
