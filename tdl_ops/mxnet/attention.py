@@ -1,9 +1,9 @@
 """Attention scores and weighted sums, from interleaved queries, keys and values, and their gradients.
 
 The first input has the shape (time, batch, numbers). In each row of numbers, head 0 comes first: its queries, its keys,
-its values, `d` numbers each. Scores of MXNet's operators have the shape (batch x heads, time, time of the keys), which
-can only be split by batch. Tofu's operators (`tofu/mxnet/lowerings/attention_heads.py`) use (batch, heads, time, time
-of the keys), which can also be split by heads.
+its values, `d` numbers each. MXNet's scores have the shape (batch x heads, time, time of the keys). They can only be
+split by batch. Tofu's operators (`tofu/mxnet/lowerings/attention_heads.py`) use (batch, heads, time, time of the keys),
+which can also be split by heads.
 """
 
 from tdl_ops.mxnet import op
@@ -13,8 +13,7 @@ from tofu.tdl import Sum, extent, merge, output, position, sqrt, unread, where
 class Projection:
     """The queries, the keys or the values in an interleaved tensor, as a function of (time, batch, head, d).
 
-    `part` is 0 for queries, 1 for keys and 2 for values, if all three (`parts`) are in the tensor. A worker's kernel
-    reads all of them.
+    If `parts` is 3, `part` is 0 for queries, 1 for keys and 2 for values. A worker's kernel reads all of them.
     """
 
     def __init__(self, tensor, part, parts):

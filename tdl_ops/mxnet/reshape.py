@@ -17,7 +17,7 @@ def reshape_to_output(data, *, output_shapes):
 
 @op("reshape_like", concrete=True)
 def reshape_like(data, like, *, output_shapes, lhs_begin=None, rhs_begin=None, rhs_end=None):
-    """Replace dimensions lhs_begin, ... of `data` by the dimensions rhs_begin, ..., rhs_end - 1 of `like`."""
+    """Replace some dimensions by dimensions of `like`: (30, 7) and (15, 2, 4) may give (15, 2, 7)."""
     own = slice(rhs_begin, rhs_end).indices(like.ndim)
     offset = (lhs_begin or 0) % data.ndim - own[0]
     read = lambda cell: unread(like[tuple(cell[d + offset] if d in range(*own) else Any for d in range(like.ndim))])

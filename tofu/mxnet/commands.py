@@ -77,7 +77,7 @@ class SymbolRequest:
         return agreement
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return a function that prints Tofu's plan beside data parallelism and Megatron's plan."""
+        """Return a function that prints a comparison of Tofu's plan with data parallelism and Megatron's plan."""
 
         def make_partition(settings: Settings) -> Partition:
             return plan_task(replace(self, settings=settings).read())

@@ -110,7 +110,10 @@ DERIVATIVES: dict[str, Callable[..., Array]] = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """The relation for operators of MXNet's NumPy interface. A parameter that is an input is None in `attributes`."""
+    """A relation like `Within`, for operators of MXNet's NumPy interface.
+
+    `attributes` has None for parameters that are inputs.
+    """
 
     distribution: str
     attributes: tuple[float | None, ...]

@@ -62,8 +62,8 @@ def _measure_speedup_of_all_processors() -> float:
 class MeasuredStep(NamedTuple):
     """Measurements of a training step.
 
-    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates, and
-    `update_seconds` is the time of all `updates` updates.
+    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates. `updates` weight
+    updates take `update_seconds`.
     """
 
     nodes: float

@@ -15,8 +15,8 @@ MOST_INFERENCES = 32
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
     """Return the names of the arguments that are data. All others are parameters.
 
-    Labels are data. If `shapes` has only some arguments, these are data, too. If `shapes` has all arguments, data are
-    those whose shapes depend on the batch size, or cannot be inferred from the other shapes.
+    Labels are data. If `shapes` has only some arguments, these are data, too. If `shapes` has all arguments, a shape
+    shows data if it depends on the batch size, or if MXNet cannot infer it.
     """
     names = symbol.list_arguments()
     named = frozenset(shapes).union(labels)

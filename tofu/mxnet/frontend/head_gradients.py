@@ -23,7 +23,7 @@ def find_head(name: str) -> int | None:
 
 
 def list_head_gradients(graph: Graph) -> dict[int, str]:
-    """Return the names of the output gradients' variables, by number of the output."""
+    """Return the names of the graph's variables for output gradients, by number of the output."""
     names = (tensor.name for tensor in graph.tensors if tensor.kind is TensorKind.HEAD_GRADIENT)
     return {output: name for name in names if (output := find_head(name)) is not None}
 

@@ -44,7 +44,7 @@ GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 
 @dataclass(frozen=True)
 class SymbolForm:
-    """A choice of operators to replace. The new operators can be split in more ways.
+    """Options to replace operators by others that can be split in more ways.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ def select_attributes(attributes: Attributes, *names: str) -> dict[str, str]:
 
 
 def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """Return the shape of a sum along `axis`. This dimension gets extent 1."""
+    """Return the shape of a sum that keeps dimension `axis`: (4, 5) with axis 1 gives (4, 1)."""
     return (*shape[:axis], 1, *shape[axis + 1 :])
 
 

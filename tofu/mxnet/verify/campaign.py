@@ -25,8 +25,8 @@ from tofu.verification.windows import list_window_geometries
 class CaseResult:
     """Result of verifying one case (an operator with attributes and inputs).
 
-    `trials` has the results of random variants of the case. `missing` and `explained` are splits that work in a test
-    but that Tofu does not offer, by mistake or for a known reason.
+    `trials` has the results of random variants of the case. `missing` are splits that work, but that Tofu does not
+    offer. `explained` are splits that Tofu does not offer for a known reason.
     """
 
     case: Case

@@ -62,7 +62,8 @@ class VerifiedNode:
     inputs_after
         The inputs after the run.
     input_roles, output_roles
-        For each input and output, the forward operator's tensor that it is, or of which it is the gradient.
+        For each input and output, a tensor of the forward operator. The input or output is this tensor, or its
+        gradient.
     reused_outputs
         If the operator cannot run twice, positions of the inputs that are outputs of the forward operator.
     """

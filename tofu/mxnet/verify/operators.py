@@ -63,7 +63,7 @@ def verify_operator(
     op, attributes
         MXNet's name of the operator, and its attributes.
     inputs
-        For each input and auxiliary state, an array, or the shape of an array of random numbers between -1 and 1.
+        An array for each input and auxiliary state. A shape stands for random numbers between -1 and 1.
     parts
         (2, 3) runs the kernel on 2 parts, then on 3 parts, along each axis. The parts have unequal sizes.
     wrt

@@ -1,7 +1,7 @@
 """Arrays that `parameter.data()` and `parameter.grad()` return for a Gluon parameter that is split over workers.
 
 Users may read and write such an array at any time. When they read it, the whole array is assembled from the shards.
-When they write to it, MXNet counts the write, and Tofu copies the array to the shards before it uses them.
+MXNet counts their writes. After a write, Tofu copies the array to the shards before it uses them.
 """
 
 from __future__ import annotations

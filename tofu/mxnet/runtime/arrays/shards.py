@@ -41,7 +41,7 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        How often the whole array had been written at the last copy to the shards, and its digest (or None) then.
+        State of the whole array at its last copy to the shards: its number of writes, and its digest or None.
     """
 
     def __init__(

@@ -2,8 +2,8 @@
 
     content | facts, as JSON | BLAKE2b of both, 32 bytes | length of the facts, 8 bytes | MAGIC
 
-MXNet reads only the content. Tofu checks the seal before it loads a file, to find damaged files, and parameters that do
-not belong to the optimizer states.
+MXNet reads only the content. Tofu checks the seal before it loads a file. It refuses damaged files, and parameters of
+another step than the optimizer states.
 """
 
 from __future__ import annotations

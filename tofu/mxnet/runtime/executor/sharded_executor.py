@@ -293,7 +293,7 @@ class ShardedExecutor:
 
     @cached_property
     def kept_gradients(self) -> frozenset[str]:
-        """Names of the arguments whose gradients stay valid until the next backward pass."""
+        """Names of the arguments whose gradients no forward pass overwrites."""
         kept = self._training_graph.execution.kept
         return frozenset(name for name in self.differentiated if self.gradients.find_output(name) in kept)
 
