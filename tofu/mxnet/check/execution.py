@@ -43,7 +43,7 @@ def _compare_outputs(outputs: Sequence[tuple[str, Shape | None]], planned_shapes
 
 
 def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
-    """Raise InternalError if any worker w does not need exactly `expected[w]` bytes."""
+    """Raise InternalError unless each worker w needs exactly `expected[w]` bytes."""
     wrong = [worker for worker, counts in enumerate(zip(found, expected, strict=True)) if counts[0] != counts[1]]
     if wrong:
         raise InternalError(
@@ -53,7 +53,7 @@ def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
 
 
 def check_traffic(planned: _mxnet.PlannedGraph, communication_bytes: int) -> None:
-    """Raise InternalError if workers do not read `communication_bytes` bytes from each other in total."""
+    """Raise InternalError unless the workers read exactly `communication_bytes` bytes from each other."""
     remote_bytes = planned.remote_bytes()
     if remote_bytes != communication_bytes:
         raise InternalError(

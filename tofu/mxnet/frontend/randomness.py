@@ -30,7 +30,7 @@ def draws_in(operator: Operator, for_training: bool) -> bool:
 
 
 def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
-    """Return True if an operator draws random numbers that its description lacks, as RNN does for dropout.
+    """Return True if an operator draws random numbers that its description lacks, such as RNN's dropout.
 
     `is_whole` is True if the operator is not split.
     """

@@ -15,7 +15,7 @@ TYPES = ("float16", "float32", "float64")
 
 
 def check_type(operator: Operator, dtype: str) -> str:
-    """Return `dtype`. Raise UnsupportedError for an integer type, for which the operator has no kernel."""
+    """Return `dtype`. Raise UnsupportedError if it is an integer type, because the operator has no kernel for it."""
     if dtype not in TYPES:
         raise UnsupportedError(
             f"{operator.op} {operator.name} would compute in {dtype}, and MXNet has kernels of it for {', '.join(TYPES)} "
