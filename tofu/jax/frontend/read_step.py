@@ -61,7 +61,7 @@ class Native:
     """The arrays whose memory the step may reuse, as positions among all arrays in the arguments."""
 
     def name_tensor(self, graph: Graph, number: int) -> str:
-        """Return the name of the tensor that belongs to a value of the step."""
+        """Return the name of the graph's tensor for value `number` of the step."""
         return graph.tensors[self.tensor_of[number]].name
 
     def list_arguments(self, positions: Any) -> list[int]:
@@ -219,7 +219,7 @@ def hoist_loop_sums(source: Source) -> Source | None:
 
 
 def divide_step(source: Source, workers: int) -> Source | None:
-    """Divide operators such as cumulative sums into blocks (`blocks.py`). Return None if the step has none."""
+    """Compute operators such as `cumsum` in blocks (`blocks.py`). Return None if the step has none."""
     if (step := divide_into_blocks(source.native.step, workers)) is None:
         return None
     name_by_origin = {id(operator.origin): operator.name for operator in source.graph.operators}
