@@ -43,7 +43,7 @@ class ConvolvedDimension:
 
     @property
     def is_added(self):
-        """Return True if the index variable runs over the input. Its elements are then added to the output."""
+        """Return True if the index variable runs over input positions, and elements are added to the output."""
         return self.divisor is not None and self.lhs_dilation > self.stride
 
     @property
@@ -61,11 +61,11 @@ class ConvolvedDimension:
 
     @property
     def declared(self):
-        """Return the extent of the kernel's index variable, if the kernel has another extent."""
+        """Return the extent of the kernel's index variable, by name, if only some kernel positions are used."""
         return {} if self.divisor is None or self.step == 1 else {f"d{self.d}": self.count}
 
     def index_kernel(self, d):
-        """Return the index into the kernel. A kernel of which only some elements are used is not split."""
+        """Return the index into the kernel. If only some kernel positions are used, the kernel is not split."""
         return d if self.divisor is None or self.step == 1 else Any(position(d) * self.step + self.first)
 
     def index_input(self, v, d):

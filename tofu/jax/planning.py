@@ -54,10 +54,9 @@ def analyse(source: Source, settings: Settings, observe: Observer, engine: Engin
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
-    """Return the form of a step that communicates least.
+    """Return the form of a step that communicates least. If the user passes a plan, return the plan's form.
 
-    Forms of a step are graphs with the same results. For example, one form moves sums out of loops. If the user passes
-    a plan, return the plan's form.
+    Forms of a step are graphs with the same results. For example, one form moves sums out of loops.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):
@@ -102,7 +101,7 @@ def check_names(options: Mapping[str, Any]) -> None:
 
 
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
-    """Check the options of planning. By default, the option `plan` determines the number of workers.
+    """Check the options of planning. If `workers` is None, the option `plan` determines the number of workers.
 
     Raise a TofuError for the first option that is wrong or contradicts another.
     """

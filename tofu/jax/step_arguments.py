@@ -42,7 +42,7 @@ class StepArguments:
         self._result_types: dict[WeakTypes, list[ValueType]] = {}
 
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Divide a list with one element per array into one list per argument."""
+        """Divide `values` into one list for each argument."""
         return self._native.arguments_tree.split(values)
 
     def flatten(self, args: Sequence[Any]) -> list[Any]:

@@ -28,7 +28,7 @@ BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)
 
 
 class WorkerSelection(Protocol):
-    """Interface to the data of the worker that runs the program."""
+    """Interface that selects the data of the worker that runs the program."""
 
     def pick(self, table: Any) -> list[Any]:
         """Return this worker's row of `table`."""
@@ -39,9 +39,9 @@ class WorkerSelection(Protocol):
 
 @dataclass(frozen=True)
 class RepeatedElements:
-    """Elements of an operand that would be summed twice, because shards overlap.
+    """Elements of an operand that a reduction would count twice, because shards overlap.
 
-    They begin at position `counts[worker]` of `dimension`. A reduction reads `neutral` instead, which is 0 for a sum.
+    They begin at position `counts[worker]` of `dimension`. The reduction reads `neutral` instead, such as 0 for a sum.
     """
 
     operand: int
@@ -93,7 +93,7 @@ class LocalCall:
         return evaluate(replace(self.equation, params={**self.parameters, **replaced}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
-        """Return this worker's value of the attribute `name`. The default is `default`."""
+        """Return this worker's value of the attribute `name`."""
         rows = [attributes.get(name, default) for attributes in self.attributes_by_worker]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
@@ -118,7 +118,7 @@ class LocalCall:
 
 
 class CallMaker:
-    """Makes the calls by which workers compute the equations of a step on their shards."""
+    """A factory for the calls that compute equations on workers' shards."""
 
     def __init__(self, choices: Choices, values: Sequence[ProgramValue], workers: WorkerSelection) -> None:
         self._choices, self._values, self._workers = choices, values, workers
@@ -151,7 +151,7 @@ def find_repeated_elements(
 ) -> list[RepeatedElements]:
     """Find elements of operands that would be reduced twice, because shards overlap.
 
-    `own_counts` has the number of positions that each worker includes, by axis with overlapping shards.
+    For each axis with overlapping shards, `own_counts` has the number of positions that each worker includes.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -166,7 +166,7 @@ def find_repeated_elements(
 
 
 def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the parameters for all workers' shards. Raise InternalError if workers need different ones."""
+    """Return an equation's parameters on shards. Raise InternalError if workers need different ones."""
     parameters = dict(equation.params)
     for name in {name for attributes in attributes_by_worker for name in attributes} & parameters.keys():
         values = [attributes.get(name, parameters[name]) for attributes in attributes_by_worker]
@@ -185,7 +185,6 @@ def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Draw all numbers, and return this worker's shard."""
     (keys,) = operands
     (all_numbers,) = call.bind(operands, shape=call.equation.params["shape"])
     return [call.take_part(all_numbers, sharded_dimensions=keys.ndim)]
@@ -260,9 +259,9 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 
 
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
-    """Clamp the indices of a gather, because not all are in bounds as `mode` promises.
+    """Clamp the indices of a gather, even if `mode` promises that they are in bounds.
 
-    An example is `jax.vmap` of a dynamic slice.
+    After `jax.vmap` of a dynamic slice, some indices are not.
     """
     dimensions, slice_sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
     last_start = np.array([shape[d] - slice_sizes[d] for d in dimensions])

@@ -66,7 +66,7 @@ class Kernels:
         self._transposed: dict[tuple[int, tuple[int, ...]], int] = {}  # value, order of dimensions -> transposed copy
         self._reordered: dict[tuple[int, int], int] = {}  # value, dimension -> copy with that dimension first
         self._zeros: set[int] = set()
-        self._scatter_operands: dict[int, tuple[int, ...]] = {}  # sum over zeros -> its operands
+        self._scatter_operands: dict[int, tuple[int, ...]] = {}  # result of a scatter into zeros -> the other operands
 
     def make(self, equation: Equation) -> Iterator[Operation]:
         """Yield the operations that XLA runs for an equation."""

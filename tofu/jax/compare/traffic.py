@@ -175,10 +175,7 @@ def _find_share_between_hosts(pairs: Sequence[tuple[int, int]], host_devices: in
 
 
 def _find_relayed_share(groups: Sequence[Sequence[int]], host_devices: int) -> float:
-    """Return the share of received bytes that comes from other hosts, in rings of devices.
-
-    One device of each host receives from another host.
-    """
+    """Return the share of received bytes that cross between hosts, if devices pass data around in rings."""
     host_counts = [len({device // host_devices for device in group}) for group in groups]
     return sum(count - 1 for count in host_counts) / max(sum(len(group) - 1 for group in groups), 1)
 

@@ -174,7 +174,7 @@ def _size_dimension(name: str, size: int, extents: Mapping[str, int], text: str)
 def read_rule(access: OperatorAccess) -> SplitRule:
     """Return the split rule that follows from an analysed description.
 
-    Axes of other kinds of results, such as maxima, are left out.
+    Leave out axes along which results are not concatenated or summed, such as axes of a maximum.
     """
     access = without_nested_axes(access)
     rule = SplitRule(

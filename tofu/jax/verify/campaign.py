@@ -95,7 +95,7 @@ def verify_cases(
 def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """List the positions of the equations to verify in each case, one for each signature."""
+    """Return the positions of the equations to verify, by case. Each signature is verified once."""
     seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
         for case in cases:

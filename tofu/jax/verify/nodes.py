@@ -168,7 +168,7 @@ def make_node(step: Step, equation: Equation, values: Mapping[int, Any]) -> Equa
         tuple(read_numbers(read_operand(x, values)) for x in operands),
         (),
     )
-    # In loops, `values` has the last iteration but stacks of all, so the results are computed again.
+    # For loops, `values` has results of the last iteration only, so the results are computed again.
     return replace(node, outputs=tuple(node.run({}, node.inputs)))
 
 

@@ -38,7 +38,7 @@ class VerifiedEquation:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Messages about wrong results, or about a description that rejects the equation."""
+        """Messages about all mistakes that were found."""
         refused = [f"refused: {self.report.refused}"] if self.report.refused else []
         split = [
             f"split {strategy.axis}: {text}"
