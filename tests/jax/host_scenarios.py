@@ -95,8 +95,7 @@ def train_small_steps():
 
 
 def count(name):
-    """Return two pairs of bytes, between processes and in total: transferred by the compiled step, and counted by its plan.
-    """
+    """Return the bytes that a compiled step transfers and that its plan counts, between processes and in total."""
     module = import_example(name)
     made = tofu.jax.partition(module.step, jax.device_count(), module.example_args())
     text = made.lower(*module.example_args()).compile().as_text()

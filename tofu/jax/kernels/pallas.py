@@ -216,8 +216,8 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 def _match_stride(blocks: np.ndarray[Any, Any]) -> tuple[int, int] | None:
     """Return the length and the shift of a repeated pattern of blocks: [0, 1, 4, 5] gives (2, 4).
 
-    `blocks` has the block numbers at each position of a grid axis. Return None if there is no pattern, or if repetitions
-    share some blocks. They may share all: [0, 1, 0, 1] gives (2, 0).
+    `blocks` has the block numbers at each position of a grid axis. Return None without a pattern, or if repetitions share
+    some blocks. They may share all: [0, 1, 0, 1] gives (2, 0).
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):
