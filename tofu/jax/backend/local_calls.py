@@ -28,7 +28,7 @@ BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)
 
 
 class WorkerSelection(Protocol):
-    """Interface that selects the data of the worker that runs the program."""
+    """Interface for access to one worker's data."""
 
     def pick(self, table: Any) -> list[Any]:
         """Return this worker's row of `table`."""
@@ -99,7 +99,7 @@ class LocalCall:
 
     @cached_property
     def split_dimensions(self) -> list[int]:
-        """The split dimensions of the first operand, which the primitive indexes."""
+        """The dimensions of the first operand that are split and that the primitive indexes."""
         begins = [attributes.get("first", ()) for attributes in self.attributes_by_worker]
         return sorted({d for begin in begins for d, first in enumerate(begin) if first})
 
@@ -110,7 +110,7 @@ class LocalCall:
     def take_part(self, result: Any, output: int = 0, sharded_dimensions: int = 0) -> Any:
         """Return this worker's shard of a result.
 
-        Skip the first `sharded_dimensions` dimensions, which are sharded already.
+        The first `sharded_dimensions` dimensions are sharded already, and do not change.
         """
         complete = tuple((0, extent) for extent in result.shape[:sharded_dimensions])
         boxes = [(*complete, *box[sharded_dimensions:]) for box in self.output_boxes[output]]
@@ -125,7 +125,7 @@ class CallMaker:
         self._known_attributes: dict[Hashable, list[dict[str, Any]]] = {}  # equal operators share an access object
 
     def make(self, equation: Equation, compute: Compute) -> LocalCall:
-        """Return a call of an equation. Raise InternalError if workers need different parameters."""
+        """Return the call that computes an equation. Raise InternalError if workers need different parameters."""
         access = self._choices.problem.accesses[compute.operator]
         attributes_by_worker = self._find_attributes(access, compute)
         parameters = share_parameters(equation, attributes_by_worker)

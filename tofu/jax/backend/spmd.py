@@ -64,7 +64,7 @@ class SpmdProgram:
 
     @cached_property
     def calls(self) -> CallMaker:
-        """Object that makes the calls of equations on shards."""
+        """Factory for the calls that compute equations on shards."""
         return CallMaker(self.choices, self.lockstep.values, self.workers)
 
     @cached_property
@@ -160,7 +160,7 @@ class SpmdProgram:
             ]
 
     def find_compute(self, equation: Equation) -> Compute | None:
-        """Return the instruction for an equation, or None if no kernel runs."""
+        """Return the instruction that computes an equation, or None if transfers replace it."""
         return self.lockstep.computes.get(self._operator_by_origin[id(equation)])
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:
@@ -205,7 +205,7 @@ class SpmdProgram:
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:
-        """Return the `Lockstep` number of a value in the layout of the value `layout_owner`."""
+        """Return the `Lockstep` number of value `number`, split like value `layout_owner`."""
         if self.find_layout(layout_owner) == self.find_layout(number):
             return self.shards[number]
         return self._value_by_result[self.native.tensor_of[number], self.find_layout(layout_owner)]

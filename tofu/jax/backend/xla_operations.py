@@ -161,7 +161,7 @@ class Kernels:
         yield Operation("scatter-add", reads, equation.outputs)
 
     def _sum(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield an addition. If one operand is a scatter over zeros, XLA scatters into the other operand instead."""
+        """Yield an addition, or for `x + zeros.at[i].add(y)`, a scatter into x."""
         scatter = next((value for value in reads if value in self._scatter_operands), None)
         if scatter is None or len(reads) == 1:
             yield Operation("add", reads, equation.outputs)

@@ -176,6 +176,6 @@ def is_differentiable(value: Any) -> bool:
 
 
 def merge(is_replaced: Iterable[bool], replacements: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-    """Replace each value for which `is_replaced` is True by the next replacement."""
+    """Replace values: `merge([True, False], [5], [1, 2])` is [5, 2]."""
     remaining = iter(replacements)
     return [next(remaining) if is_new else value for is_new, value in zip(is_replaced, values, strict=True)]
