@@ -253,7 +253,7 @@ class Loop:
         return "\n    ".join([*lines, *"\n".join(map(str, self.equations)).splitlines()])
 
     def without_constant_carries(self) -> Loop:
-        """Return a loop that carries no value that never changes. Its body reads such values from outside."""
+        """Let the body read carried values from outside if they never change."""
         operand_by_constant = {c.value: c.first for c in self.carries if c.following == c.value}
         if not operand_by_constant:
             return self

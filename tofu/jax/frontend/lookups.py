@@ -52,7 +52,7 @@ class KnownLookup:
     known
         Dimension of the array -> its known positions.
     rest
-        Other dimension of the array -> index array with its positions. Its last dimension has extent 1.
+        Other dimension of the array -> array of positions, with the shape (..., 1).
     batches
         Batch dimension of the array -> dimension of the indices. A dimension with several known positions counts as a
         batch dimension.
@@ -67,7 +67,7 @@ class KnownLookup:
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:
-        """Return the dimensions of the indices in `batches`. For example, batches of {2: 0, 1: 3} give (3, 0)."""
+        """Return the dimensions of the indices in `batches`: {2: 0, 1: 3} gives (3, 0)."""
         return tuple(self.batches[d] for d in sorted(self.batches))
 
     def read(self, array: Any) -> Any:

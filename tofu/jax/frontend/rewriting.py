@@ -64,7 +64,7 @@ def check_undivided(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """Replace literals, and the order of dimensions in a `reshape`, by equations that a description covers."""
+    """Move literals, and the order of dimensions in a `reshape`, from an equation into new equations."""
     return _without_literals(builder, _without_dimension_order(builder, equation))
 
 

@@ -174,8 +174,8 @@ def rewrite_concatenation(
 ) -> Sequence[Operand] | None:
     """Replace a concatenation of slices, such as `jnp.roll(x, 1)`, by a select between shifted copies of the array.
 
-    An operand that fills more than half of the result may also be an element-wise function of slices. Return None for
-    other concatenations.
+    Do the same for element-wise functions of slices, if they fill more than half of the result. Return None for other
+    concatenations.
     """
     if not 2 <= len(equation.inputs) <= MOST_SLICES:
         return None

@@ -147,7 +147,7 @@ def trace_case(case: PrimitiveCase, seed: int = 0) -> tuple[Step, list[Any]]:
 
 
 def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
-    """Yield the equations of a step that call these primitives, with numbers and signatures.
+    """Yield (number, signature, equation) for each equation of a step that calls one of `primitives`.
 
     If `primitives` is empty, yield all equations. Equations with equal signatures need only one verification.
     """

@@ -31,7 +31,7 @@ If shards may overlap, a number that does not divide the extent is tested as wel
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """Results of verifying an equation. `pairs` is about splits along two axes."""
+    """Results of verifying an equation. `pairs` has results of splits along two axes at once."""
 
     report: NodeReport
     pairs: tuple[StrategyReport, ...] = ()
