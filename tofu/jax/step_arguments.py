@@ -69,7 +69,7 @@ class StepArguments:
     def flatten_one(self, value: Any, argument: int) -> list[Any]:
         """Return the arrays in one argument.
 
-        Raise UnsupportedError for an unknown argument, or ShapeError for another tree than planned.
+        Raise UnsupportedError for an unknown argument, or ShapeError for a tree that was not planned.
         """
         if argument not in range(len(self.trees)):
             raise UnsupportedError(

@@ -55,7 +55,7 @@ class Pullback:
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return a function of arguments and cotangents, and their shapes."""
+        """Return the derivative as a function of arguments and cotangents, and the shapes of both."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:

@@ -39,7 +39,7 @@ DATA_BY_WIDE_KEY: dict[int, tuple[int, ...]] = {}
 
 @dataclass(frozen=True)
 class EquationCase:
-    """An equation with complete operands and results. `types` leaves out literals."""
+    """An equation with complete operands and results. `types` has the types of operands that are not literals."""
 
     equation: Equation
     attributes: Mapping[str, Any]

@@ -49,7 +49,7 @@ class VerifiedEquation:
 
 
 def verify_node(node: EquationCase) -> VerifiedEquation:
-    """Check the description of an equation, and the results in parts along each axis and each pair of axes."""
+    """Check an equation's description, and every way to split the equation along one or two axes."""
     description = DESCRIPTIONS.get(node.op)
     if description is None:
         return VerifiedEquation(NodeReport(node.op, None, "not described", (), (), ("it has no description",)))
