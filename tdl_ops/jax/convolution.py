@@ -5,11 +5,11 @@ kernel positions `d0 d1 ..`. If the input is dilated by more than the stride, in
 output positions.
 
 Output position y and kernel position d meet input position x if y * stride + d * rhs_dilation - low = x * lhs_dilation.
-If one of stride and lhs_dilation divides the other, x or y follows from the rest, and the dimension can be split:
+If stride divides lhs_dilation, or the reverse, the equation determines y or x, and the dimension can be split:
 
     stride 2, lhs_dilation 1:  x = 2 * y + d - low      # each y gathers elements
     stride 1, lhs_dilation 2:  y = 2 * x + low - d      # each x is added to elements
-    stride 3, lhs_dilation 2:  neither follows, and the dimension is not split
+    stride 3, lhs_dilation 2:  the dimension is not split
 """
 
 from dataclasses import dataclass

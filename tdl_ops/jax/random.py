@@ -45,7 +45,7 @@ def threefry2x32(*x, literals=()):
 
 
 def _draws_together(count, input_types):
-    """Return True if the numbers that are drawn from a key may depend on other keys, as for all generators but Threefry."""
+    """Return True if numbers that are drawn from a key may depend on other keys. Threefry's numbers do not."""
     return count > 0 and input_types[0] != "key<fry>"
 
 

@@ -1,4 +1,4 @@
-"""Flatten the arguments of a call, and check that they fit the arguments for which the step was planned."""
+"""Flatten the arguments of a call, and compare them with the planned arguments."""
 
 from __future__ import annotations
 

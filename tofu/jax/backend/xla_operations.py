@@ -1,4 +1,4 @@
-"""Convert equations to the operations that XLA runs on CPUs, with the scratch memory that each one uses."""
+"""Convert equations to the operations that XLA runs on CPUs, with their scratch memory."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ RUN_WHERE_TAKEN = ("while", "pure_callback")
 
 
 def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
-    """Replace a `lax.cond` by all of its branches and a `lax.select` of their results. Return these results.
+    """Compute all branches of a `lax.cond`, and choose between their results with a `lax.select`.
 
     If the condition is constant, only the chosen branch remains. Return None if a branch has a `while` loop or a
-    `jax.pure_callback`, which must not run unless the branch is chosen.
+    `jax.pure_callback`, because these must only run if they are chosen.
     """
     index, *operands = equation.inputs
     branches = jaxpr_equation.params["branches"]
