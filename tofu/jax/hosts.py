@@ -50,7 +50,7 @@ def list_devices(workers: int) -> list[Any]:
 
 
 def check_devices(devices: Sequence[Any]) -> None:
-    """Raise DeviceError if a device is repeated, or if none belongs to this process."""
+    """Raise DeviceError if a device occurs twice, or if this process has none of the devices."""
     repeated = [device for device, count in Counter(devices).items() if count > 1]
     if repeated:
         raise DeviceError(

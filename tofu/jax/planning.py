@@ -73,7 +73,7 @@ def _list_lost(source: Source, form: Source) -> set[str]:
 
 
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
-    """Yield the forms of a step, the best first.
+    """Yield the forms of a step (see `choose_form`), the best first.
 
     Sums move out of loops only if tensors may be replicated.
     """

@@ -261,7 +261,7 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
     """Clamp the indices of a gather, even if `mode` promises that they are in bounds.
 
-    After `jax.vmap` of a dynamic slice, some indices are not.
+    After `jax.vmap` of a dynamic slice, some indices are out of bounds.
     """
     dimensions, slice_sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
     last_start = np.array([shape[d] - slice_sizes[d] for d in dimensions])

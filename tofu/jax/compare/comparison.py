@@ -111,7 +111,7 @@ class PlanComparison:
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
-        """Yield a row for each peer: a plan of Tofu that needs no more memory."""
+        """Yield the row of a Tofu plan for each peer (a plan made by hand). The Tofu plan needs no more memory."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)

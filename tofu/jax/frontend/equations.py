@@ -238,7 +238,7 @@ class LoopSum:
 class Loop:
     """A loop of `length` iterations, such as a `lax.scan`. If `reverse` is True, it scans arrays from the end.
 
-    Iteration t reads `sums[t]` of each value in `separate_sums`. An earlier loop computed these sums.
+    `separate_sums` are values of which an earlier loop has computed one sum for each iteration.
     """
 
     equations: tuple[Equation | Loop, ...]

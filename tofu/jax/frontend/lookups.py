@@ -67,7 +67,7 @@ class KnownLookup:
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:
-        """Return the dimensions of the indices in `batches`: {2: 0, 1: 3} gives (3, 0)."""
+        """Return the values of `batches`, sorted by key: {2: 0, 1: 3} gives (3, 0)."""
         return tuple(self.batches[d] for d in sorted(self.batches))
 
     def read(self, array: Any) -> Any:

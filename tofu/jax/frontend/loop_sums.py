@@ -115,7 +115,9 @@ class _Hoister:
 
 @dataclass
 class _HoistedSum:
-    """A sum that moves out of a loop, such as `c` in the example above.
+    """A sum that moves out of a loop.
+
+    In a loop with `c += 2 * (x.T @ y)`, the sum of `x.T @ y` remains. The multiplication by 2 moves behind the loop.
 
     Attributes
     ----------
@@ -124,7 +126,7 @@ class _HoistedSum:
     summed_equations
         Equations such as `x.T @ y`, which stay in the loop. The loop will sum their results.
     moved_equations
-        Equations such as `2 * partial`, which will run after the loop.
+        Equations such as the multiplication by 2, which will run after the loop.
     separate_sums
         Value that an inner loop stacks -> its sum, which moves out of the inner loop.
     has_product

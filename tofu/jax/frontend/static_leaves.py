@@ -117,7 +117,7 @@ class Structure:
 
 
 def flatten_arrays(tree: Any, static_numbers: bool = False) -> tuple[list[Any], Structure]:
-    """Split a tree into its arrays and its structure. If `static_numbers` is True, Python numbers are static."""
+    """Split a tree into its arrays and its structure. If `static_numbers` is True, Python numbers are not arrays."""
     leaves, structure = jax.tree.flatten(tree, is_leaf=is_static)
     fixed_leaves = [
         StaticLeaf(leaf) if static_numbers and isinstance(leaf, NUMBERS) else _mark_static(leaf) for leaf in leaves

@@ -65,7 +65,7 @@ def forget_sharding(value: Any) -> Any:
 
 
 def is_memory_kind(target: Any) -> bool:
-    """Return True if a target of `jax.device_put` is a memory, such as `jax.memory.Space.Host`, and not a device."""
+    """Return True for a memory, such as `jax.memory.Space.Host`, and False for a device."""
     return type(target).__name__ in ("TransferToMemoryKind", "MemorySpace", "Space")
 
 

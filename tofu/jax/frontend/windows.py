@@ -44,7 +44,10 @@ MOST_SLICES = 3  # a concatenation of more slices is not rewritten
 def rewrite_dynamic_slice(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace `lax.dynamic_slice` by `lax.slice` in dimensions with a constant start. Return None if there are none."""
+    """Replace `lax.dynamic_slice` by `lax.slice` in dimensions with a constant start.
+
+    Return None if no start is constant.
+    """
     operand, *starts = equation.inputs
     shape, sizes = builder.find_type(operand).shape, equation.params["slice_sizes"]
     begins = _list_constant(starts, shape, sizes)

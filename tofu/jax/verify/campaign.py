@@ -45,7 +45,8 @@ DRAWS = 8
 class CaseReport:
     """Results for the equations of a case.
 
-    Descriptions lack the exact splits in `missing` by mistake, and those in `explained` for a known reason.
+    `missing` has exact splits that descriptions lack by mistake. `explained` has splits that they lack for a known
+    reason.
     """
 
     case: str
