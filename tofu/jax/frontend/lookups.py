@@ -164,7 +164,7 @@ def write_at(
     strides: Sequence[int],
     join: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """Write `update` to `operand[begins[0] :: strides[0], ...]`. `join(old, new)` may combine elements."""
+    """Return `operand` with `update` at `[begins[0] :: strides[0], ...]`. `join(old, new)` may combine elements."""
     sizes, extents = update.shape, operand.shape
     ends = [begin + stride * (size - 1) + 1 for begin, stride, size in zip(begins, strides, sizes, strict=True)]
     around = zip(begins, ends, strides, extents, strict=True)
