@@ -1,7 +1,4 @@
-"""Scenarios that several processes of `jax.distributed` run together.
-
-A scenario is the name of a function, with strings as arguments.
-"""
+"""Scenarios that several processes of `jax.distributed` run together."""
 
 import hashlib
 import json

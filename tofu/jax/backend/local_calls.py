@@ -202,7 +202,7 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
     first_rows = call.pick("first", (0,) * operand.ndim)
     (dimension,) = dimension_numbers.start_index_map  # only gathers of whole rows split the looked-up dimension
     row_count = int(call.find_complete_extents()[dimension])
-    indices = _widen(indices)
+    indices = _widen_to_int32(indices)
     row, first_row = indices[..., 0], jnp.asarray(first_rows[dimension], indices.dtype)
     is_inside = (row >= 0) & (row < row_count)
     mode = params["mode"]
@@ -239,7 +239,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
     if name in ("dynamic_slice", "dynamic_update_slice"):
         operands = _move_inside(name, operands, equation.params)
     if name == "gather" or name.startswith("scatter"):
-        operands = [operands[0], _widen(operands[1]), *operands[2:]]
+        operands = [operands[0], _widen_to_int32(operands[1]), *operands[2:]]
     if name == "gather" and equation.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP:
         operands = [operands[0], _clip(operands[0].shape, operands[1], equation.params)]
     results = equation.evaluate(vary_alike(operands))
@@ -251,7 +251,7 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
     operand_count = 1 if name == "dynamic_slice" else 2
     window_sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
     clamped = list(operands[:operand_count])
-    starts = map(_widen, operands[operand_count:])
+    starts = map(_widen_to_int32, operands[operand_count:])
     for start, extent, window_size in zip(starts, operands[0].shape, window_sizes, strict=True):
         last_start = min(extent - window_size, jnp.iinfo(jnp.result_type(start)).max)
         clamped.append(lax.clamp(jnp.zeros_like(start), start, jnp.full_like(start, last_start)))
@@ -268,8 +268,7 @@ def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> 
     return jnp.clip(indices, 0, np.minimum(last_start, jnp.iinfo(indices.dtype).max).astype(indices.dtype))
 
 
-def _widen(indices: Any) -> Any:
-    """Convert small indices to 32 bits, so that extents and row numbers fit."""
+def _widen_to_int32(indices: Any) -> Any:
     return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 
