@@ -19,7 +19,7 @@ from tofu.tdl.expression import ExtentSymbol, extent_symbol
 
 
 class IndexNumbers(NamedTuple):
-    """An index at given shapes: the coefficient of each axis, and the range of all other terms."""
+    """An index such as 2 * i + k at given shapes: the coefficient of each axis, and the range of all other terms."""
 
     terms: tuple[tuple[str, int], ...]
     lower: int
@@ -35,7 +35,7 @@ class SignatureNumbers:
     extents
         The length of each index variable's range.
     definitions
-        Pairs of an index variable and its length. A variable may have several pairs.
+        Pairs of an index variable and its length. A variable that indexes several dimensions has several pairs.
     dimensions
         The indices of each dimension of the inputs, then of the outputs.
     """

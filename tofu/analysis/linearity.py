@@ -101,7 +101,8 @@ def is_zero(value: Value) -> bool:
 class MovedElement(NamedTuple):
     """An input element that an operator copies to an output.
 
-    If `chosen` is (variable, number), only output elements at this position receive the copy. The others are zero.
+    If `chosen` is (variable, number), the copy appears only in output elements in which the variable has this value.
+    Others are zero.
     """
 
     element: Element

@@ -49,7 +49,7 @@ class Tensor:
     times
         The number of transfers of the tensor in a training step: 1, or the iterations of its loop.
     addends
-        The number of loop iterations that are added before a transfer, or 1.
+        The number of iterations, if a loop sums the tensor before it is transferred. Otherwise 1.
     """
 
     name: str
@@ -204,11 +204,11 @@ class Graph:
     outputs
         The numbers of the tensors that the model returns.
     gradients
-        Number of an argument -> number of its gradient. Two arguments may have the same gradient.
+        The gradients of arguments: {3: 9} if tensor 9 is the gradient of tensor 3. Two arguments may share a gradient.
     updated
         The numbers of the arguments that an optimizer updates after the step. Each is split like its gradient.
     next_values
-        Number of a variable -> number of its new value. Both are split alike.
+        The new values of variables: {4: 12} if tensor 12 replaces tensor 4 after the step. Both are split alike.
     carries
         The values that loops pass from one iteration to the next. The graph contains the body of a loop once.
     """

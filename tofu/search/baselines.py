@@ -1,6 +1,6 @@
 """Baseline algorithms that the paper compares with (section 7.3), for the same graph and with the same cost.
 
-- allrow-greedy splits every tensor along its first dimension, and each operator in the cheapest way.
+- allrow-greedy splits every tensor along its first dimension. Each operator is split in the cheapest way.
 - spartan chooses the cheapest way for the largest tensor first, then for the operators around it
   (csrc/core/search/greedy.h).
 - equalchop splits everything only once, over all workers.

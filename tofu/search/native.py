@@ -39,13 +39,14 @@ class TransferRules:
         True if a length such as 10 for 3 workers is split into overlapping parts (tofu/analysis/uneven.py). False if it
         is replicated.
     overlaps_given
-        Arguments of the step that may have overlapping parts: "none", "needed" (large ones without equal parts), or
-        "free" (all).
+        Arguments of the step that may have overlapping parts: "none", "needed" (large arguments that have no equal
+        parts), or "free" (all).
     shares_regions
         True if all operators of a phase share the elements that a worker reads (csrc/core/cost/sharing.h). False if
         only equal time steps share them.
     stages_small_sums
-        True if workers share the computation of small sums. False if each worker reads all addends.
+        True if each worker computes a part of a small sum, and the parts are then exchanged. False if each worker reads
+        all addends.
     relays_in_groups
         True for hierarchical collectives: a group of workers receives each element once, and sends sums of partial
         results. False if all workers read directly from each other.

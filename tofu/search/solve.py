@@ -70,7 +70,7 @@ class Proof:
     lower_bound
         Bytes that each of these plans transfers at least. 0 if no search has ended, None without a proof.
     among
-        Words for the plans, such as " among plans that treat each repeated layer alike". Empty for all plans.
+        Words for the set of plans, such as " among plans that treat each repeated layer alike". Empty for all plans.
     """
 
     lower_bound: int | None

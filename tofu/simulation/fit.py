@@ -28,8 +28,8 @@ class Sample(NamedTuple):
     kind
         The kind of the kernel (`tofu.simulation.kernels.name_kind`).
     contracted, other
-        Operations of contractions, such as matrix products, and all other operations. For a fetch, these are the bytes
-        of added partial results, and the number of contiguous runs.
+        Operations in contractions, such as matrix products, and all other operations. For a fetch, the bytes of added
+        partial results, and the number of contiguous runs.
     size
         Bytes that the kernel reads and writes.
     """

@@ -79,7 +79,7 @@ class Machine:
     step
         Seconds from the start of a training step to its first kernel.
     slowdown, slowdown_of_several
-        Factor by which kernels are slower in a training step than alone, on one device and on several.
+        Time of a kernel in a training step, divided by its time alone: on one device, and on several.
     """
 
     name: str
@@ -111,7 +111,7 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """Return the number of the part that contains `device`, if levels 0 to `level` divide the machine."""
+        """Return the number of the part with `device`, after levels 0 to `level` have divided the machine."""
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:

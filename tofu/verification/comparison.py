@@ -1,6 +1,6 @@
 """Count the elements of each output that were compared, and the way of comparison: numbers, a relation, or parts.
 
-An output is not compared if the comparison would not notice errors in it.
+Outputs in which an error would not be noticed do not count.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def find_kind(comparisons: Iterable[Comparison]) -> Compared:
 
 
 def count_numbers(expected: Array, output: Array) -> int:
-    """Count the elements that are not NaN in both arrays."""
+    """Count the elements, except those that are NaN in both arrays."""
     return int(output.size - (np.isnan(expected) & np.isnan(output)).sum()) if output.dtype.kind == "f" else output.size
 
 
@@ -76,9 +76,9 @@ def count_overwritten(output: Array, left: Array) -> int:
 def count_related(
     relation: Relation, inputs: Sequence[Array], outputs: Sequence[Array], number: int, tolerance: float
 ) -> int:
-    """Estimate in how many elements of output `number` a relation notices an error.
+    """Estimate the number of elements of output `number` in which an error would break the relation.
 
-    A sample of the elements is changed to count how often the relation fails.
+    Some elements are changed, one at a time, to see if the relation fails.
     """
     size = outputs[number].size
     changed_elements = np.unique(np.linspace(0, size - 1, MOST_CHANGED_ELEMENTS).astype(int)) if size else []

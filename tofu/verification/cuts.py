@@ -46,16 +46,16 @@ class Cut:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A possible way to split a forward operator. The results of the parts may be wrong.
+    """A way to cut the inputs of a forward operator. The results of the parts may be wrong.
 
     Attributes
     ----------
     inputs, outputs
         The dimension of each tensor that is split, or None.
     base, splits
-        `splits` has ways to divide the length `base`. Longer dimensions are divided in the same ratios.
+        `splits` has ways to divide the length `base`, such as 4 = 1 + 3. A dimension of 8 is then divided as 2 + 6.
     shrunk
-        Numbers in the operator's attributes that are divided, too.
+        Numbers in the operator's attributes, such as a number of filters, that are divided in the same way.
     pieces
         The shapes of the parts' outputs, by split and part.
     """
@@ -200,8 +200,7 @@ def find_cut(
 ) -> Cut | None:
     """Run all parts of a split. Return a `Cut` if the split works, or None.
 
-    The parts must form the outputs for which `is_needed` is True, and no part may compute everything. `roles` has the
-    roles of the inputs and outputs.
+    The parts must form the outputs for which `is_needed` is True. `roles` has the roles of the inputs and outputs.
     """
     input_roles, output_roles = roles
     dimensions = {"input": geometry.inputs, "output": geometry.outputs}

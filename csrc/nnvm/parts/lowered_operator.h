@@ -3,7 +3,7 @@
  * \brief Attributes, signatures and registration of the parts that replace MXNet's (stock)
  * operators.
  *
- * A stock operator is replaced if the workers must exchange numbers in between. For example,
+ * A stock operator is replaced if workers must exchange numbers before it can finish. For example,
  * BatchNorm split by batch needs the mean of the complete batch. Its first parts compute sums over
  * a shard, and its last part uses the total sums.
  */
