@@ -73,8 +73,6 @@ class FrontEnd(LowerableOperators, Protocol):
 class Backend(Protocol):
     """Interface to a framework's execution graphs, which run on all workers.
 
-    A backend builds these graphs, checks them, and measures their memory.
-
     Attributes
     ----------
     measured
@@ -90,10 +88,7 @@ class Backend(Protocol):
         """Return the execution graph that runs `program`. `source` is the training step that was planned."""
 
     def measure(self, source: Source, choices: Choices) -> Measured:
-        """Return the memory that each worker needs if the step is split by `choices`. Allocate nothing.
-
-        The execution graph is not built.
-        """
+        """Return the memory that each worker needs if the step is split by `choices`, without building a graph."""
 
     def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
         """Predict the peak bytes of each worker, or return None if `measure` counts them exactly.

@@ -157,7 +157,7 @@ class Lockstep:
         return transfer.pattern, self.graph.tensors[output.tensor].shape, output.boxes, sources
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the values from which one or more transfers compute `value`."""
+        """Yield the values from which transfers compute `value`; `value` itself if no transfer computes it."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value

@@ -1,7 +1,7 @@
 """Propagation of splits through a graph, for hand-made plans that split only a few tensors explicitly.
 
-An axis *moves along* the dimensions that it indexes: in `a[i, k]`, i moves along dimension 0. If an input is split
-along this dimension, the operator is split along i, and outputs along the dimensions that i indexes.
+In `a[i, k]`, axis i indexes dimension 0. If `a` is split along this dimension, the operator is split along i, and its
+outputs along the dimensions that i indexes.
 """
 
 from __future__ import annotations

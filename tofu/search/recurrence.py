@@ -36,7 +36,7 @@ class EqualParts:
     tensors: tuple[tuple[int, ...], ...]
 
     def refine(self, kinds: Sequence[object]) -> EqualParts:
-        """Divide families by the kind of each operator, `kinds`."""
+        """Divide families so that the members of each have equal `kinds`."""
         parts: dict[tuple[int, object], list[int]] = defaultdict(list)
         for number, family in enumerate(self.operators):
             for position in family:
@@ -46,7 +46,7 @@ class EqualParts:
     def split_by_fixed_choices(
         self, operators: Mapping[int, Sequence[int]], tensors: Mapping[int, Sequence[int]]
     ) -> EqualParts:
-        """Divide families by the fixed choices of their members."""
+        """Divide families so that the members of each have equal fixed choices."""
 
         def split(
             families: tuple[tuple[int, ...], ...], fixed: Mapping[int, Sequence[int]]

@@ -32,8 +32,6 @@ class Effort:
     ----------
     seconds
         The time limit of the exact search, in seconds.
-    progress
-        A callback that shows progress.
     start
         A known plan. The exact search returns this plan or a better one.
     """

@@ -100,7 +100,7 @@ class Topology:
         return [{name: value for name, value in level.items() if value is not None} for level in named]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
-        """Return all possible rounds for `workers` workers that follow the levels.
+        """Return all arrangements of `workers` workers that follow the levels.
 
         Raises PlanError if `workers` is not the product of the levels' numbers of groups.
         """

@@ -66,8 +66,6 @@ class Machine:
     ----------
     reserved_bytes
         The memory of a device that the framework needs for itself.
-    rates
-        The speed of a device.
     links
         The levels of the interconnect, the top level first. Empty if all memory is equally fast.
     host
@@ -117,7 +115,8 @@ class Machine:
     def scale(self, name: str, factor: float) -> Machine:
         """Return a copy of the machine with one of its speeds multiplied by `factor`.
 
-        `name` is "arithmetic", "memory", "call", "links", "latency" or "host". "call" and "latency" are in seconds.
+        `name` is "arithmetic", "memory", "call", "links", "latency" or "host". For "call" and "latency", a factor above
+        1 makes the machine slower.
         """
         rates = self.rates
         if name == "arithmetic":

@@ -63,8 +63,6 @@ class Work:
         The kind of node n is `kinds[kind[n]]`: "fetch", "update", or the name of its kernel.
     computed, arithmetic
         The arithmetic of node n is `computed[arithmetic[n]]`.
-    dtype
-        The type of the node's results.
     size
         Bytes that the node reads and writes.
     rows, added

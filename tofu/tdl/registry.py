@@ -132,12 +132,14 @@ class Registry(Mapping[str, Description]):
         advice: str = "",
         override: bool = False,
     ) -> Description | Callable[[Callable[..., Anything]], Description]:
-        """Register a description under the framework's names of an operator, or under the name of the function.
+        """Register a description of an operator.
 
         Each worker runs the framework's kernel on parts of the tensors. The options adapt the kernel to its part.
 
         Parameters
         ----------
+        name, *names
+            The framework's names of the operator. Default: the name of the function.
         bound
             Attributes that depend on the size of the part. {"num_filter": "co"} passes the length of the worker's part
             of co. Instead of "co", a function of `Local` may return the attribute.

@@ -1,8 +1,8 @@
 """Find all ways to split an operator by running the framework's kernel. The description is not used.
 
 A *cut* divides each input along a dimension, or passes the whole input. All combinations are tried, with attributes
-unchanged or reduced to the size of a part. A cut is kept if the parts' outputs form the whole outputs: by
-concatenation, sum or maximum, or each part alone.
+unchanged or reduced to the size of a part. A cut is kept if the parts' outputs can be concatenated, added or reduced by
+maximum to the whole outputs, or equal them.
 """
 
 from __future__ import annotations

@@ -95,5 +95,5 @@ Given: TypeAlias = "Shape | Numbers | Fixed"
 
 
 def read_given(given: Given) -> Numbers | Fixed:
-    """Return the description of an input's numbers."""
+    """Convert a shape to numbers between -1 and 1. Return other inputs unchanged."""
     return given if isinstance(given, Numbers | Fixed) else uniform(-1, 1, *given)

@@ -172,7 +172,6 @@ std::string NameOf(Subject subject);
 /*! \brief Return the shape of a tensor, or the extents of an operator's axes. */
 const std::vector<int64_t>& ExtentsOf(const Graph& graph, Subject subject);
 
-/*! \brief Return the rules of splits of an operator or a tensor. */
 SplitRules RulesOf(const Graph& graph, Subject subject);
 
 /*! \brief Return true if the search may replicate the subject although it can be split. */
@@ -190,13 +189,11 @@ std::vector<int> ListChoices(const Graph& graph, const WorkerGrid& grid, Subject
 void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
                  const WorkerGrid& grid, const std::vector<int>& choice, const SplitRules& rules);
 
-/*! \brief Check the choice of an operator or a tensor of a graph. */
 void CheckChoice(const Graph& graph, const WorkerGrid& grid, Subject subject,
                  const std::vector<int>& choice);
 
 /*! \brief Return every worker's part of an operator, as ranges of its axes. */
 Boxes SplitAxes(const Graph& graph, const WorkerGrid& grid, int op, const std::vector<int>& choice);
-/*! \brief Return every worker's shard of a tensor. */
 Boxes SplitTensor(const Graph& graph, const WorkerGrid& grid, int tensor,
                   const std::vector<int>& layout);
 

@@ -64,7 +64,6 @@ inline int CountRounds(const ExactProblem& problem) {
 std::vector<int> FindValues(const ExactProblem& problem, const SearchVariables& variables,
                             const Assignment& assignment);
 
-/*! \brief Convert values to an assignment. */
 Assignment ToAssignment(const ExactProblem& problem, const SearchVariables& variables,
                         const std::vector<int>& values);
 
