@@ -31,8 +31,6 @@ def align_workers(program: Program, factors: Sequence[int], find_shards: Callabl
 
 
 class _Aligner:
-    """A builder of a lockstep program's values."""
-
     def __init__(self, program: Program, find_shards: Callable[[int], Column]) -> None:
         self.program, self.graph, self.tables = program, program.graph, program.tables
         self.find_shards = cache(find_shards)

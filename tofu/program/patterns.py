@@ -24,8 +24,6 @@ class PieceColumns(NamedTuple):
     ----------
     reader, rank, begin, extent
         The worker that reads each piece, and the piece's place in the worker's array.
-    source_count
-        The number of sources of each piece.
     source_input, source_owner, source_rank, source_begin, source_along
         The input, the worker, and the region (`PieceSource`) of each source.
     """
