@@ -64,10 +64,7 @@ class FrontEnd(LowerableOperators, Protocol):
     """Interface to a framework's operators: how they can be split or replaced."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return True if an operator draws random numbers in training.
-
-        If `for_training` is False, return True if it draws them in inference.
-        """
+        """Return True if an operator draws random numbers: in training, or in inference if `for_training` is False."""
 
 
 class Backend(Protocol):

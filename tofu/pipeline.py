@@ -141,7 +141,7 @@ class Partition:
     task
         The training step that was planned.
     selection
-        The split as selected, with all lowered operators.
+        The selected split, before whole operators were restored.
     """
 
     choices: Choices
@@ -171,7 +171,7 @@ class Partition:
 
     @property
     def searched(self) -> Choices:
-        """The choices in `selection`, with all lowered operators."""
+        """The choices in `selection`, before whole operators were restored."""
         return self.selection.choices
 
     @property

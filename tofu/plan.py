@@ -60,7 +60,7 @@ class Undescribed:
     fetched_bytes
         Bytes that workers read from each other for this operator in one training step.
     work_share
-        The sizes of the operator's tensors, divided by the sum for all operators: a number from 0 to 1.
+        The operator's share of the bytes that all operators read and write, from 0 to 1.
     """
 
     reason: str

@@ -37,8 +37,6 @@ def find_absent(
     """Find the dimension that each tensor lacks, as in a stack, first for the inputs, then for the outputs.
 
     The item is None for a tensor that lacks no dimension. Return None if the operator does more than shift inputs.
-
-    Inputs may not be shifted along variables of length 1 in `extents`.
     """
     if pattern.moved_elements is None:
         return None
@@ -68,10 +66,7 @@ def find_absent(
 
 
 def find_moves(pattern: Pattern, indices_by_tensor: Sequence[list[Indices]]) -> tuple[tuple[Move, ...], ...]:
-    """For each output, list the inputs that the operator copies or adds to it.
-
-    Return () if the operator does more than this.
-    """
+    """List, for each output, the inputs that the operator copies or adds to it. Return () if it does more."""
     description, attributes = pattern.trace.description, pattern.trace.attributes
     moves = []
     for target, elements in enumerate(pattern.moved_elements or (), len(pattern.inputs)):

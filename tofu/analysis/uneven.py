@@ -26,7 +26,7 @@ def find_neutral(access: OperatorAccess, axis: int) -> int | None:
 
 
 def find_dimension(rows: tuple[Row, ...], axis: int) -> int | None:
-    """Return the dimension that `axis` indexes alone, or None."""
+    """Return the dimension whose index contains only `axis`, or None."""
     return next((d for d, row in enumerate(rows) if row == Row(((axis, 1),), 0, 1)), None)
 
 

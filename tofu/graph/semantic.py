@@ -109,8 +109,6 @@ class Operator:
         Data for the framework's backend.
     dimension_names
         Names for each tensor's dimensions, or "". A part's axes get these names.
-    find_line
-        Function that returns the line of the user's program as `file:line`, or "".
     scope
         Path of the operator in the user's model, such as `encoder/block_0`.
     is_gradient
@@ -187,7 +185,7 @@ class Carry:
         Two tensors: the value for the first iteration, and the value that an iteration passes to the next. Both are
         split like `tensor`.
     last
-        The tensor with the value after the loop. It is split like `tensor`.
+        The tensor with the value after the loop, split like `tensor`.
     """
 
     tensor: int

@@ -50,10 +50,7 @@ class Dataflow:
         return tensor in self.shared
 
     def for_layers(self) -> Dataflow:
-        """Return the same edges, with larger classes for comparing layers.
-
-        These classes ignore parameters.
-        """
+        """Return a copy in which equal operators may read different parameters, as in repeated layers."""
         shared = set(self.shared)
         for operator in self.graph.operators:
             if operator.inputs and shared.issuperset(operator.inputs):

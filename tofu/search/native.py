@@ -185,9 +185,9 @@ def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _c
 
 
 def list_replicable(graph: Graph) -> list[bool]:
-    """Return a list with True for the tensors that every worker may store whole.
+    """Return, for each tensor, True if every worker may store it whole.
 
-    These are small tensors, and tensors inside a replaced operator or updated in place.
+    This holds for small tensors, tensors inside a replaced operator, and tensors updated in place.
     """
     return [
         tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
@@ -261,7 +261,7 @@ def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
     """Return the cheap operators, such as additions.
 
-    They compute no more elements than their tensors have, and draw no random numbers.
+    A cheap operator computes no more elements than its tensors have, and draws no random numbers.
     """
     sizes = [prod(tensor.shape) for tensor in graph.tensors]
     return [

@@ -52,7 +52,7 @@ class Problem:
     layers
         The repeated layers that a search splits alike, if `rules.ties_layers` is True.
     period
-        1 if all layers are split alike, 2 if layers 1, 3, 5, ... are, and layers 2, 4, 6, ... are.
+        If 1, all layers are split alike. If 2, layers 1, 3, 5, ... are split alike, and layers 2, 4, 6, ... are.
     tied_steps
         The equal time steps that a search splits alike.
     always_ties

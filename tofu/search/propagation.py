@@ -171,11 +171,14 @@ def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
 
 
 def find_main_dimension(rows: Sequence[Row], axis: int) -> int | None:
-    """Return the dimension whose index has the largest factor of `axis`, or None. For 2 * i in a[i, 2 * i], it is 1."""
+    """Return the dimension whose index has the largest factor of `axis`, or None.
+
+    Example: dimension 1 for axis i of a[i, 2 * i].
+    """
     reach = {d: abs(factor) for d, row in enumerate(rows) for a, factor in row.terms if a == axis}
     return max(reach, key=lambda d: reach[d]) if reach else None
 
 
 def find_main_axis(row: Row) -> int | None:
-    """Return the axis with the largest factor in the index of `row`, or None: j for i + 3 * j."""
+    """Return the axis with the largest factor in `row`: j for an index i + 3 * j. Return None if there is no axis."""
     return max(row.terms, key=lambda term: abs(term[1]))[0] if row.terms else None

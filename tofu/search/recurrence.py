@@ -1,7 +1,7 @@
 """Equal time steps of a recurrence, which are planned once (section 5.1).
 
 A recurrence is a part of a graph that each time step repeats, with results of the previous step as inputs.
-Corresponding operators of equal steps form a *family* and are split alike, as are the tensors between them.
+Corresponding operators of equal steps form a *family*. They are split alike, and so are the tensors between them.
 `tofu.search.time_steps` finds the equal steps of the forward pass. Further families are
 - equal forward operators that read corresponding results, such as a loss for each step,
 - equal forward operators that compute inputs of corresponding operators, such as an embedding for each step,

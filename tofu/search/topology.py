@@ -69,7 +69,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """Nanoseconds per byte ("prices") and before a read ("latencies"), for each level."""
+        """The nanoseconds of a byte ("prices"), and before a read begins ("latencies"), for each level."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),

@@ -141,8 +141,8 @@ class Registry(Mapping[str, Description]):
         name, *names
             The framework's names of the operator. Default: the name of the function.
         bound
-            Attributes that depend on the size of the part. {"num_filter": "co"} passes the length of the worker's part
-            of co. Instead of "co", a function of `Local` may return the attribute.
+            Attributes that depend on the size of the part. {"num_filter": "co"} sets `num_filter` to the length of the
+            worker's part of co. Instead of "co", a function of `Local` may return the attribute.
         corrects
             Index variables whose lengths are used as numbers, as in a mean. An attribute in `bound` must pass the whole
             length to the kernel.

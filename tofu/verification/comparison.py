@@ -66,9 +66,9 @@ def count_numbers(expected: Array, output: Array) -> int:
 
 
 def count_overwritten(output: Array, left: Array) -> int:
-    """Count the nonzero elements that a kernel wrote by mistake.
+    """Count the elements that a kernel should not write, but set to a number other than 0.
 
-    `left` is True for elements that the kernel left unchanged. Zeros are also allowed.
+    `left` is True for elements that the kernel left unchanged.
     """
     return int((~left & (output != 0)).sum())
 
@@ -89,7 +89,7 @@ def count_related(
 
 
 def find_mismatches(expected: Sequence[Array | None], outputs: Sequence[Array], tolerance: float) -> dict[int, float]:
-    """Return the relative errors above `tolerance`, by the number of the output."""
+    """Return {number of an output: its relative error} for outputs with an error above `tolerance`."""
     pairs = enumerate(zip(expected, outputs, strict=True))
     errors = {n: relative_error(value, output) for n, (value, output) in pairs if value is not None}
     return {n: error for n, error in errors.items() if not error <= tolerance}

@@ -106,7 +106,7 @@ class Geometry:
 
 
 def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = True) -> Iterator[Geometry]:
-    """Yield the ways to cut the inputs of a forward operator that the framework accepts.
+    """Yield the ways to cut the inputs of a forward operator. Ways that the framework refuses are left out.
 
     Dimensions with an extent in `indexed` stay whole.
     """
@@ -200,7 +200,7 @@ def find_cut(
 ) -> Cut | None:
     """Run all parts of a split. Return a `Cut` if the split works, or None.
 
-    The parts must form the outputs for which `is_needed` is True. `roles` has the roles of the inputs and outputs.
+    A split works if the parts form all outputs with True in `is_needed`.
     """
     input_roles, output_roles = roles
     dimensions = {"input": geometry.inputs, "output": geometry.outputs}
