@@ -128,7 +128,7 @@ int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
 /*!
  * \brief The bytes of all workers, and the fetches, that cross each round.
  *
- * A fetch counts at the first round of each level that it crosses. A sum that is reduced and then
+ * A fetch counts in the first round of each level that it crosses. A sum that is reduced and then
  * gathered counts as two fetches. The sum of the bytes is the same as on a grid without prices.
  *
  * If the graph relays in groups, the first i rounds are a plan in which each group of workers

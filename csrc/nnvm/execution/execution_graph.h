@@ -69,7 +69,7 @@ bool IsSumInPlace(const nnvm::Op* op);
 bool AddsToOutputs(const nnvm::Op* op);
 
 /*! \brief List the inputs that a node gets as copies, because its kernel overwrites them. A fixed
- * gamma, which the kernel sets for good, is copied if it is not a variable. */
+ * gamma is copied if it is not a variable, because the kernel sets it to ones. */
 template <typename IsVariable>
 std::vector<uint32_t> ListCopiedInputs(const nnvm::NodeAttrs& attrs,
                                        const IsVariable& is_variable) {

@@ -54,7 +54,7 @@ struct LoweredParam {
 /*! \brief Read a boolean attribute as MXNet does. */
 bool ReadFlag(const NodeAttrs& attrs, const char* key, bool otherwise);
 
-/*! \brief The parsed attributes of a node of such an operator. */
+/*! \brief Return the parsed attributes of a part. */
 const LoweredParam& LoweredParamOf(const nnvm::NodeAttrs& attrs);
 
 /*!
