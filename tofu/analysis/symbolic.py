@@ -77,8 +77,6 @@ class OutputPattern:
         Axes that appear in the indices of the output.
     is_written
         False if the framework's kernel never writes the output.
-    has_zero_terms
-        True if each term of the formula's sums is zero for zero inputs.
     """
 
     dimensions: tuple[Dimension, ...]
