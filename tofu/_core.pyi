@@ -213,11 +213,12 @@ def search_exact(
     max_fine_rounds: int = 3,
     start: tuple[Int32Array, Int32Array] | None = None,
     refines_start: bool = False,
+    known_bytes: int = ...,
 ) -> ExactResult:
     """Search the best of all plans, with a proof or a proven bound. All rounds are chosen together.
 
     The result is no worse than the plan `start`, the choices of operators and of tensors, if the search may find it. With
-    `refines_start`, it only improves this plan, without coarse grids.
+    `refines_start`, it only improves this plan, without coarse grids. The search ends when no plan costs less than `known_bytes`.
 
     Fixed choices, prices and errors are those of `search_recursive`. `progress(stage, best_bytes, lower_bound)` is called
     regularly, with -1 before the first plan; the search stops if it raises an exception, or after Ctrl-C. Elimination

@@ -36,11 +36,14 @@ class Effort:
         A callback that shows progress.
     start
         A known plan. The exact search returns this plan or a better one.
+    known_cost
+        The cost of a plan of another search. The exact search ends when it can find no cheaper plan.
     """
 
     seconds: float = DEFAULT_SEARCH_SECONDS
     progress: Progress | None = None
     start: Choices | None = None
+    known_cost: int | None = None
 
     def take(self, share: float) -> Effort:
         """Return a copy with the time limit multiplied by `share`, a number from 0 to 1."""
@@ -112,6 +115,7 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
     choices contradict each other, and InfeasibleError if the graph is too densely connected.
     """
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
+    known = {} if effort.known_cost is None else {"known_bytes": effort.known_cost}
     refines_start = False
 
     def search(searched: Problem) -> _core.ExactResult:
@@ -127,10 +131,11 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
             latencies=costs["latencies"],
             start=None if effort.start is None else (effort.start.operators, effort.start.tensors),
             refines_start=refines_start,
+            **known,
         )
         refines_start = True
         start = Choices(problem, result.plan.operators, result.plan.tensors)
-        effort = Effort(max(effort.seconds - result.spent_seconds, 0.0), effort.progress, start)
+        effort = replace(effort, seconds=max(effort.seconds - result.spent_seconds, 0.0), start=start)
         return result
 
     found = _search(problem, fixed, search)
