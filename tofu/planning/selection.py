@@ -20,7 +20,7 @@ from tofu.search.cost import evaluate, price
 from tofu.search.feasibility import explain_unsplit_round
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.rounds import MOST_ORDERS, count_orders
-from tofu.search.solve import Effort, Progress, Proof, Solution, combine_proofs
+from tofu.search.solve import NO_KNOWN_COST, Effort, Progress, Proof, Solution, combine_proofs
 from tofu.search.topology import read_arrangement
 from tofu.sizes import format_limit
 
@@ -253,7 +253,7 @@ def _solve(
             continue
         rivals = [solution.choices for solution in (*known, *found)]
         start = min((c for c in rivals if c.problem.arrangement == problem.arrangement), key=price, default=None)
-        begun = replace(effort, start=start, known_cost=min(map(price, rivals), default=None))
+        begun = replace(effort, start=start, known_cost=min(map(price, rivals), default=NO_KNOWN_COST))
         try:
             solution = ALGORITHMS[settings.algorithm].solve(
                 searched, settings.hints, begun, settings.on_infeasible != "error"

@@ -16,6 +16,7 @@ from tofu.validation import show
 
 DEFAULT_SEARCH_SECONDS = 10.0
 LONGEST_SEARCH_SECONDS = 10**7  # four months
+NO_KNOWN_COST = 2**63 - 1
 EFFORT_FOR_EQUAL_LAYERS = 0.5
 """Share of the effort for plans that split all repeated layers alike."""
 
@@ -43,7 +44,7 @@ class Effort:
     seconds: float = DEFAULT_SEARCH_SECONDS
     progress: Progress | None = None
     start: Choices | None = None
-    known_cost: int | None = None
+    known_cost: int = NO_KNOWN_COST
 
     def take(self, share: float) -> Effort:
         """Return a copy with the time limit multiplied by `share`, a number from 0 to 1."""
@@ -115,7 +116,6 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
     choices contradict each other, and InfeasibleError if the graph is too densely connected.
     """
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
-    known = {} if effort.known_cost is None else {"known_bytes": effort.known_cost}
     refines_start = False
 
     def search(searched: Problem) -> _core.ExactResult:
@@ -131,7 +131,7 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
             latencies=costs["latencies"],
             start=None if effort.start is None else (effort.start.operators, effort.start.tensors),
             refines_start=refines_start,
-            **known,
+            known_bytes=effort.known_cost,
         )
         refines_start = True
         start = Choices(problem, result.plan.operators, result.plan.tensors)
