@@ -27,6 +27,7 @@ from tofu.sizes import format_limit
 logger = logging.getLogger("tofu")
 
 UNPROVED = "nothing is proved"
+NEARLY_OPTIMAL = 1.005
 SPLIT_SHARE = 0.3
 """Share of the effort for a plan without replication, from which the search with replication starts."""
 AS_GIVEN = f"applied as passed; {UNPROVED}"
@@ -201,6 +202,8 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     known_cost = min(price(solution.choices) for solution in candidates)
     open_ends = [solution.choices.problem for solution in proving if not _is_closed(solution, known_cost)]
     if algorithm.is_search and open_ends:
+        if is_free:  # the first search tied all layers, in a share of the time
+            candidates += _solve(open_ends, settings, effort, known=candidates)[0]
         split = _split_evenly_with_free_memory if is_free else Problem.split_evenly
         candidates += _solve(open_ends, settings, effort, split, candidates)[0]
     best = min(candidates, key=lambda solution: price(solution.choices))
@@ -214,7 +217,7 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
 
 def _is_closed(solution: Solution, known_cost: int) -> bool:
     """Return True if a longer search could find hardly better plans than the best known one."""
-    return any(known_cost <= 1.001 * proof.lower_bound for proof in solution.proofs if proof.lower_bound is not None)
+    return any(known_cost <= NEARLY_OPTIMAL * proof.lower_bound for proof in solution.proofs if proof.lower_bound is not None)
 
 
 def _describe_orders(problems: Sequence[Problem], planned: int | None = None) -> str:

@@ -179,7 +179,8 @@ class ExactSearch {
     const std::optional<Hints> hints = JoinHints(hints_, joined);
     if (!hints) return;
     TryOffer([&] {
-      const SearchResult found = search(JoinRounds(grid_, joined), *hints);
+      SearchResult found = search(JoinRounds(grid_, joined), *hints);
+      if (start_ && SumBytes(found) >= start_->bytes) return found;  // too expensive to be offered
       return RefinePlan(graph_, grid_, hints_, found.assignment, joined);
     });
   }
