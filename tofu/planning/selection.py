@@ -217,7 +217,9 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
 
 def _is_closed(solution: Solution, known_cost: int) -> bool:
     """Return True if a longer search could find hardly better plans than the best known one."""
-    return any(known_cost <= NEARLY_OPTIMAL * proof.lower_bound for proof in solution.proofs if proof.lower_bound is not None)
+    return any(
+        known_cost <= NEARLY_OPTIMAL * proof.lower_bound for proof in solution.proofs if proof.lower_bound is not None
+    )
 
 
 def _describe_orders(problems: Sequence[Problem], planned: int | None = None) -> str:
