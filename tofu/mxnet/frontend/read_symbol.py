@@ -42,7 +42,7 @@ GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 """Operators by which MXNet adds the gradients of a tensor that several operators read."""
 
 REPLACEMENTS = {"_npi_norm": "np.sqrt(np.sum(np.square(x), axis=...)) instead of np.linalg.norm"}
-"""Operator whose second output has no elements -> advice for the error message."""
+"""Advice for operators with an output without elements."""
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ def _reduce_shards(name: str, tensor: ShardedTensor, attributes: Mapping[str, An
     total: Any = None
     for worker in tensor.owners:
         partial = reduce(tensor.arrays[worker], axis=reduced, keepdims=keepdims).as_in_context(mx.cpu(0))
-        if name == "norm":  # in float16, the square of 256 would be infinite
+        if name == "norm":  # squares may overflow
             partial = mx.nd.square(partial.astype("float64"))
         if total is None:
             total = mx.nd.zeros(reduce_dimensions(tensor.shape, 1), ctx=mx.cpu(0), dtype=partial.dtype)
