@@ -46,6 +46,7 @@ class ExactSearch {
   ExactResult Run() {
     FindRecursivePlan();
     OfferGivenPlan();
+    state_.StartClock();
     return SearchFromStart();
   }
 
