@@ -7,7 +7,8 @@ import pytest
 import tofu
 from tests.models.plain import PlainModel, mlp, residual_cnn
 from tests.shared.module_runs import assert_all_close
-from tofu.mxnet.compare import draw_values, run_step
+from tofu.mxnet.compare.runs import run_step
+from tofu.mxnet.compare.values import draw_values
 from tofu.mxnet.runtime.executor.executor import Executor
 
 
