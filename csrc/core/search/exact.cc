@@ -27,6 +27,10 @@ namespace tofu {
 
 namespace {
 
+int64_t SumBytes(const SearchResult& found) {
+  return std::accumulate(found.round_bytes.begin(), found.round_bytes.end(), int64_t{0});
+}
+
 class ExactSearch {
  public:
   ExactSearch(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
@@ -42,6 +46,24 @@ class ExactSearch {
   ExactResult Run() {
     FindRecursivePlan();
     OfferGivenPlan();
+    return SearchFromStart();
+  }
+
+  /*! \brief Improve a plan of this grid. */
+  ExactResult Improve(const SearchResult& plan) {
+    Offer(plan);
+    return SearchFromStart();
+  }
+
+ private:
+  static constexpr int kMostJoined = 3;  // rounds of a coarse grid
+
+  struct CoarsePlan {
+    int64_t bytes;
+    JoinedRounds joined;
+  };
+
+  ExactResult SearchFromStart() {
     const bool is_large = grid_.num_rounds() > limits_.max_fine_rounds;
     if (is_large) SearchOnLargeGrid();
     if (is_large && is_proved()) return MakeResult();
@@ -62,18 +84,12 @@ class ExactSearch {
     return MakeResult();
   }
 
- private:
-  static constexpr int kMostJoined = 3;  // rounds of a coarse grid
-
-  struct CoarsePlan {
-    int64_t bytes;
-    JoinedRounds joined;
-  };
-
   bool has_plan() const { return start_ || state_.has_plan(); }
 
-  /*! \brief Return true if the plan that the search starts from costs no more than the bound. */
-  bool is_proved() const { return start_ && start_->bytes <= state_.bound(); }
+  /*! \brief Return true if no plan is better than the start, or than one found elsewhere. */
+  bool is_proved() const {
+    return start_ && std::min(start_->bytes, limits_.known_bytes) <= state_.bound();
+  }
 
   /*! \brief Return true if the gap between this plan and the bound is at most 1 / `part` of the
    * bound. */
@@ -110,10 +126,6 @@ class ExactSearch {
     if (offered_ == nullptr) return;
     const JoinedRounds separate(grid_.num_rounds(), 1);
     TryOffer([&] { return RefinePlan(graph_, grid_, hints_, *offered_, separate); });
-  }
-
-  static int64_t SumBytes(const SearchResult& found) {
-    return std::accumulate(found.round_bytes.begin(), found.round_bytes.end(), int64_t{0});
   }
 
   bool Offer(const SearchResult& found) { return Offer(found.assignment, SumBytes(found)); }
@@ -167,7 +179,8 @@ class ExactSearch {
     const std::optional<Hints> hints = JoinHints(hints_, joined);
     if (!hints) return;
     TryOffer([&] {
-      const SearchResult found = search(JoinRounds(grid_, joined), *hints);
+      SearchResult found = search(JoinRounds(grid_, joined), *hints);
+      if (start_ && SumBytes(found) >= start_->bytes) return found;  // too expensive to be offered
       return RefinePlan(graph_, grid_, hints_, found.assignment, joined);
     });
   }
@@ -288,23 +301,22 @@ class ExactSearch {
 
 /*! \brief Return the better plan and the higher bound of two searches. */
 ExactResult TakeBetter(ExactResult first, ExactResult second) {
-  const auto cost = [](const ExactResult& result) {
-    return std::accumulate(result.plan.round_bytes.begin(), result.plan.round_bytes.end(),
-                           int64_t{0});
-  };
-  if (cost(second) < cost(first)) first.plan = std::move(second.plan);
-  first.lower_bound = std::min(std::max(first.lower_bound, second.lower_bound), cost(first));
-  first.is_optimal = first.is_optimal || second.is_optimal || first.lower_bound == cost(first);
+  if (SumBytes(second.plan) < SumBytes(first.plan)) first.plan = std::move(second.plan);
+  first.lower_bound =
+      std::min(std::max(first.lower_bound, second.lower_bound), SumBytes(first.plan));
+  first.is_optimal =
+      first.is_optimal || second.is_optimal || first.lower_bound == SumBytes(first.plan);
   first.held_bytes = std::max(first.held_bytes, second.held_bytes);
   first.num_sweeps += second.num_sweeps;
   first.spent_seconds += second.spent_seconds;
   return first;
 }
 
-bool IsNearlyOptimal(const ExactResult& result) {
+/*! \brief Return true if other plans are hardly better than this one, or than a plan of
+ * `known_bytes`. */
+bool IsNearlyOptimal(const ExactResult& result, int64_t known_bytes) {
   constexpr int64_t kNarrow = 1000;
-  int64_t gap = -result.lower_bound;
-  for (int64_t bytes : result.plan.round_bytes) gap += bytes;
+  const int64_t gap = std::min(SumBytes(result.plan), known_bytes) - result.lower_bound;
   return result.is_optimal || gap <= result.lower_bound / kNarrow;
 }
 
@@ -316,22 +328,23 @@ ExactResult SearchExact(const Graph& graph, const WorkerGrid& grid, const Hints&
   constexpr double kSecondShare = 0.5;  // effort of a search by classes after one without
   const bool has_second = grid.num_rounds() > 1 && grid.num_rounds() <= limits.max_fine_rounds &&
                           limits.max_fine_rounds < kOnlyFine;
-  const auto search = [&](const ExactLimits& effort) {
-    return ExactSearch(graph, grid, hints, effort, progress, start).Run();
+  const auto begin = [&](const ExactLimits& effort) {
+    return ExactSearch(graph, grid, hints, effort, progress, start);
   };
-  ExactLimits second = limits;
-  second.max_fine_rounds = 0;
+  ExactLimits by_classes = limits;
+  by_classes.max_fine_rounds = 0;
   std::optional<ExactResult> first;
   try {
-    first = search(limits);
+    first = begin(limits).Run();
   } catch (const std::runtime_error&) {
     if (!has_second) throw;
-    return search(second);
+    return begin(by_classes).Run();
   }
-  if (!has_second || IsNearlyOptimal(*first)) return *std::move(first);
-  second.seconds *= kSecondShare;
+  if (!has_second || IsNearlyOptimal(*first, limits.known_bytes)) return *std::move(first);
+  by_classes.seconds *= kSecondShare;
+  by_classes.refines_start = true;
   try {
-    return TakeBetter(*first, search(second));
+    return TakeBetter(*first, begin(by_classes).Improve(first->plan));
   } catch (const std::runtime_error&) {
     return *std::move(first);
   } catch (const std::bad_alloc&) {
