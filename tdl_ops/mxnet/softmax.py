@@ -18,7 +18,7 @@ def _normalize(data, axis, temperature):
 
 
 def _normalize_gradient(d_out, kept, axis, temperature):
-    *unused, out = kept  # the data comes before the output where the types differ
+    *unused, out = kept  # if the types differ, the data comes before the output
     inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))
     return lambda *i: out[i] * (d_out[i] - inner(i)) / temperature + _unread(unused, i)
 

@@ -15,7 +15,6 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief Kind of an entry. */
 enum class EntryKind : int {
   kArgument = 0,
   kAuxiliary = 1,

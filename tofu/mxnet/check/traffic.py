@@ -1,8 +1,7 @@
 """Count the bytes that an execution graph transfers between workers.
 
-A fetch is a node that reads shards of other workers. All fetches together must read exactly the bytes that the plan
-predicts (`plan.communication_bytes`). To find mistakes of the planner, this module counts the bytes without the
-planner's code.
+Only fetches transfer bytes: nodes that read shards of other workers. The sum must equal the plan's
+`communication_bytes`. This module shares no code with the planner, so that it can find the planner's mistakes.
 """
 
 from __future__ import annotations
@@ -18,20 +17,19 @@ from tofu import _mxnet
 
 
 def read_tables(execution_symbol: Any, variable_shapes: Mapping[str, tuple[int, ...]] | None = None) -> SimpleNamespace:
-    """Return tables of a graph's nodes, in execution order, and of its fetches (`csrc/nnvm/execution/execution_tables.h`).
+    """Return an execution graph as tables of numbers (`csrc/nnvm/execution/execution_tables.h`).
 
-    `variable_shapes` has shapes that the symbol lacks. `begin`, `extent` and `shape` have a column for each dimension.
-    Missing dimensions have extent 1.
+    `variable_shapes` has the shapes of variables, if the symbol does not have them.
     """
     return SimpleNamespace(**_mxnet.execution_tables(execution_symbol.handle.value, dict(variable_shapes or {})))
 
 
-ITEM_BYTES = np.array((4, 8, 2, 1, 4, 1, 8, 1))  # by MXNet's type flag
+ITEM_BYTES = np.array((4, 8, 2, 1, 4, 1, 8, 1))  # bytes of an element, by MXNet's type code
 
 
 @dataclass(frozen=True)
 class FetchTraffic:
-    """The bytes that fetches read: from other workers (`remote_bytes`), and on their own worker (`local_bytes`)."""
+    """The bytes that fetches read from other workers (`remote_bytes`) and from their own worker (`local_bytes`)."""
 
     remote_bytes: int
     local_bytes: int
@@ -39,7 +37,7 @@ class FetchTraffic:
 
 
 def count_traffic(execution_symbol: Any) -> FetchTraffic:
-    """Count the bytes that fetches read when `execution_symbol` runs once."""
+    """Count the bytes that fetches read in one run of an execution graph."""
     tables = read_tables(execution_symbol)
     piece_bytes = tables.piece_extent.prod(axis=1) * ITEM_BYTES[tables.fetch_type[tables.piece_fetch]]
     source_bytes = piece_bytes[tables.source_piece]

@@ -1,4 +1,4 @@
 """Compare a model's results on several workers with its results on one device.
 
-The functions accept the model itself, its partitioned symbol, or any object with a symbol's methods.
+The functions accept a model as a symbol, partitioned or not.
 """

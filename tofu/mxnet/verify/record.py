@@ -52,9 +52,9 @@ class RecordEntry:
     is_elementwise
         True if the operator is element-wise for all signatures.
     is_opaque
-        True if the description has no formula for some signature.
+        True if, for some signature, the description has no formula.
     compared
-        The least reliable comparison of an output: the text of a `Compared`.
+        How the outputs were compared, as the text of a `Compared`. If outputs differ, the least reliable way.
     cells
         The number of elements compared in each way in the built-in cases.
     missed
