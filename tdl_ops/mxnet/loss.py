@@ -60,11 +60,7 @@ for _name, _residual in RESIDUALS.items():
 
 
 def divide_by_rows(divides, list_rows):
-    """Return bound attributes of a loss that may divide by all rows of the complete tensor.
-
-    If divides(local) is True, a worker gets the quotient as grad_scale, and divides by nothing. list_rows(local) has
-    the names of the dimensions of the rows.
-    """
+    """Return bound attributes. If divides(local) is True, grad_scale is divided by all rows on each worker."""
 
     def scale(local):
         whole_scale = local.attributes["grad_scale"]

@@ -14,10 +14,7 @@ def clip(x, bound):
 
 
 def own_weight(weight, weight32=None):
-    """Return a function of an index: the element of the weight.
-
-    Operators with the prefix mp_ have the weight in single precision, `weight32`, beside a copy in half precision.
-    """
+    """Return a function of an index: an element of the weight. In mp_ operators it comes from `weight32`."""
     return lambda i: weight[i] if weight32 is None else weight32[i] + unread(weight[i])
 
 

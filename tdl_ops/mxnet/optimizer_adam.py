@@ -1,6 +1,6 @@
 """Weight updates of the Adam family: AdamW, LAMB in its two phases, FTML.
 
-The kernels change mean and variance in place. `own_weight` explains the prefix mp_.
+The kernels change mean and variance in place.
 """
 
 from tdl_ops.mxnet import op

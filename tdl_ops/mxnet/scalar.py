@@ -1,6 +1,6 @@
 """Element-wise operators of a tensor and a number, the attribute `scalar`, and their gradients.
 
-They compute the functions of `binary.py`. In operators such as `_rdiv_scalar`, the number is the first operand.
+In `_rdiv_scalar`, for example, the number is the first operand.
 """
 
 import math
@@ -17,7 +17,6 @@ def _describe(function):
 
 
 def _describe_gradient(gradient):
-    """Return the description of a gradient from gradient(d, x, scalar)."""
     return lambda d_out, x, *, scalar=1.0: lambda *i: gradient(d_out[i], x[i], scalar)
 
 
