@@ -109,11 +109,4 @@ TOFU_EXPORT int TofuFetchLaunch(void* fetch, void* output, const void* const* in
   });
 }
 
-TOFU_EXPORT int64_t TofuFetchStagedBytes(void* fetch) {
-  const auto* prepared = static_cast<const DeviceFetch*>(fetch);
-  int64_t bytes = 0;
-  for (size_t i = 0; i < prepared->input_devices().size(); ++i) bytes += prepared->staged_bytes(i);
-  return bytes;
-}
-
 TOFU_EXPORT void TofuFetchFree(void* fetch) { delete static_cast<DeviceFetch*>(fetch); }
