@@ -6,8 +6,6 @@
 #include <exception>
 #include <unordered_set>
 
-#include "nnvm/graph/liveness.h"
-
 namespace tofu {
 namespace nnvm_layer {
 namespace {
@@ -88,6 +86,11 @@ void DescribeNodeOperator(const nnvm::Node& node, NodeInfo* info) {
 std::vector<uint32_t> ListMutableInputs(const nnvm::NodeAttrs& attrs) {
   const auto mutate = GetOpAttr<nnvm::FMutateInputs>(attrs.op, "FMutateInputs");
   return mutate == nullptr ? std::vector<uint32_t>() : mutate(attrs);
+}
+
+std::vector<uint32_t> ListIgnoredInputs(const nnvm::NodeAttrs& attrs) {
+  const auto ignore = GetOpAttr<nnvm::FIgnoreInputs>(attrs.op, "FIgnoreInputs");
+  return ignore == nullptr ? std::vector<uint32_t>() : ignore(attrs);
 }
 
 void CheckEdges(SymbolHandle symbol) {

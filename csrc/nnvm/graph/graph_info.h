@@ -67,6 +67,9 @@ OperatorInfo DescribeOperator(const std::string& op);
 /*! \brief List the inputs that a node's operator changes, such as auxiliary or optimizer states. */
 std::vector<uint32_t> ListMutableInputs(const nnvm::NodeAttrs& attrs);
 
+/*! \brief List inputs of which a kernel reads only the shape. */
+std::vector<uint32_t> ListIgnoredInputs(const nnvm::NodeAttrs& attrs);
+
 }  // namespace nnvm_layer
 }  // namespace tofu
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "nnvm/execution/execution_tables.h"
+#include "nnvm/memory/buffer_plan.h"
 #include "nnvm/memory/memory_plan.h"
 
 namespace tofu {
@@ -23,13 +23,7 @@ enum class Access : int64_t {
   kSpoil = 3,   // reads and overwrites it; the engine assumes a read
 };
 
-/*! \brief An input and an output of a node that may share memory. */
-struct InPlacePair {
-  int64_t node = 0;
-  int64_t input = 0;
-  int64_t output = 0;
-  bool is_identity = false;  // the output equals the input, which others may still read
-};
+using Column = std::vector<int64_t>;
 
 /*!
  * \brief Nodes as columns of numbers, in the order of issue.
@@ -49,7 +43,7 @@ struct EngineView {
   Column buffer;                   // by entry: number of its memory
   Column is_added;                 // by entry: added to the content of its buffer
   Column outputs;                  // entries that are read after the run
-  std::vector<InPlacePair> in_place;  // allowed in-place computations, node by node
+  std::vector<std::vector<InPlaceOption>> in_place;  // by node
 };
 
 EngineView ViewAsEngine(const PlannedGraph& planned);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nnvm/execution/execution_graph.h"
-#include "nnvm/graph/liveness.h"
+#include "nnvm/graph/graph_info.h"
 
 namespace tofu {
 namespace nnvm_layer {

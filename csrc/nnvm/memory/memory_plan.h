@@ -62,6 +62,9 @@ struct PlannedGraph {
 PlannedGraph PlanGraph(SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types,
                        const MemoryPlanOptions& options = {});
 
+/*! \brief Return the bytes of an entry, after inference of shapes and types. */
+int64_t EntryBytes(const nnvm::Graph& graph, uint32_t entry, const nnvm::Node& node);
+
 /*! \brief The entries of a planned graph. \throw dmlc::Error if a shape or type is unknown */
 MemoryPlan ListEntries(const PlannedGraph& planned);
 

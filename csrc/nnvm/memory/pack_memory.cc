@@ -9,8 +9,8 @@
 
 #include "nnvm/execution/marked_outputs.h"
 #include "nnvm/fetch/place_device.h"
-#include "nnvm/graph/liveness.h"
 #include "nnvm/memory/kernel_memory.h"
+#include "nnvm/memory/memory_plan.h"
 
 namespace tofu {
 namespace nnvm_layer {
