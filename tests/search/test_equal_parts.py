@@ -24,10 +24,7 @@ def partition_graph(engine, graph=None, workers=4, **settings):
 
 def find_extents(partition):
     problem, choices = partition.problem, partition.choices
-    boxes = [
-        _core.shards(problem.native, list(problem.factors), t, choices.layout(t))
-        for t in range(len(problem.graph.tensors))
-    ]
+    boxes = [find_shards(problem, t, choices.layout(t)) for t in range(len(problem.graph.tensors))]
     return [np.unique(box[..., 1] - box[..., 0], axis=0) for box in boxes]
 
 

@@ -76,7 +76,6 @@ void DescribeNodeOperator(const nnvm::Node& node, NodeInfo* info) {
   info->op = op->name;
   info->is_backward = GetOpAttr<nnvm::TIsBackward>(op, "TIsBackward");
   info->is_layer_backward = GetOpAttr<bool>(op, "TIsLayerOpBackward");
-  info->has_infer_shape = HasOpAttr<mxnet::FInferShape>(op, "FInferShape");
   info->mutable_inputs = ListMutableInputs(node.attrs);
   info->ignored_inputs = ListIgnoredInputs(node.attrs);
 }
@@ -172,7 +171,6 @@ OperatorInfo DescribeOperator(const std::string& name) {
   info.is_layer_backward = GetOpAttr<bool>(op, "TIsLayerOpBackward");
   info.stateful = HasOpAttr<mxnet::FCreateOpState>(op, "FCreateOpState");
   info.has_infer_shape = HasOpAttr<mxnet::FInferShape>(op, "FInferShape");
-  info.has_parser = op->attr_parser != nullptr;
   info.is_random = IsRandom(op);
   info.input_names = ListInputNames(op);
   return info;

@@ -31,7 +31,6 @@ struct NodeInfo {
   bool is_backward = false;
   bool is_layer_backward = false;  // needs the state of its forward node on the same device
   bool is_aux = false;
-  bool has_infer_shape = false;
   std::vector<uint32_t> mutable_inputs;
   std::vector<uint32_t> ignored_inputs;  // only their shapes are used
 };
@@ -49,7 +48,6 @@ struct OperatorInfo {
   bool is_layer_backward = false;
   bool stateful = false;
   bool has_infer_shape = false;
-  bool has_parser = false;
   bool is_random = false;                // asks for a random number generator
   std::vector<std::string> input_names;  // unless they depend on attributes
 };
