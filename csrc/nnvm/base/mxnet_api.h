@@ -93,6 +93,16 @@ inline bool AreKnown(const mxnet::ShapeVector& shapes) {
                      [](const mxnet::TShape& shape) { return mxnet::shape_is_known(shape); });
 }
 
+/*! \brief Level of attributes above the default of 10, to replace values set by other libraries. */
+constexpr int kAttributeLevel = 11;
+
+/*! \brief Give an operator an attribute of another one, if that has it. */
+template <typename T>
+void CopyAttr(const nnvm::Op* from, nnvm::Op* to, const std::string& key) {
+  const auto& values = nnvm::Op::GetAttr<T>(key);
+  if (values.contains(from)) to->set_attr<T>(key, values[from], kAttributeLevel);
+}
+
 template <typename T>
 void SetGraphAttr(nnvm::Graph* graph, const char* key, T value) {
   graph->attrs[key] = std::make_shared<nnvm::any>(std::move(value));

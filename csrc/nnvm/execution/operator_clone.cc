@@ -25,19 +25,11 @@ constexpr char kClonePrefix[] = "_tofu_clone_";
 constexpr char kShapesAttribute[] = "__tofu_output_shapes__";
 constexpr char kTypesAttribute[] = "__tofu_output_types__";
 constexpr char kFreeLayoutAttribute[] = "__tofu_free_layout__";
-// Above the default level 10, to replace values set by other libraries.
-constexpr int kAttributeLevel = 11;
-
-template <typename T>
-void CopyAttr(const Op* from, Op* to, const char* key) {
-  const auto& values = Op::GetAttr<T>(key);
-  if (values.contains(from)) to->set_attr<T>(key, values[from], kAttributeLevel);
-}
 
 template <typename T>
 void CopyAttrOfDevices(const Op* from, Op* to, const std::string& key) {
-  CopyAttr<T>(from, to, (key + "<cpu>").c_str());
-  CopyAttr<T>(from, to, (key + "<gpu>").c_str());
+  CopyAttr<T>(from, to, key + "<cpu>");
+  CopyAttr<T>(from, to, key + "<gpu>");
 }
 
 /*! \brief Wrap a kernel so that it writes into views of its outputs, since MXNet keeps views in the
