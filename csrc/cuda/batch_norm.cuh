@@ -15,7 +15,7 @@ namespace cuda {
 template <typename T, bool kIsGlobal>
 struct BatchNormApply : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   struct Group {
     Real center, inverse_std, scale, beta;
@@ -47,7 +47,7 @@ struct BatchNormApply : CellRule {
 template <typename T>
 struct BatchNormBackwardSums : TwoSumsRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   struct Group {
     double center, inverse_std;
   };
@@ -69,7 +69,7 @@ struct BatchNormBackwardSums : TwoSumsRule {
 template <typename T>
 struct BatchNormBackwardApply : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 2;
   struct Group {
     Real center, offset, slope, scale;

@@ -15,7 +15,7 @@ namespace cuda {
 template <typename T>
 struct OneHot : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 0;
   typedef Index Group;  // the position of the line's index
   using CellRule::CellRule;
@@ -30,7 +30,7 @@ struct OneHot : CellRule {
 template <typename T>
 struct SequenceMask : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   typedef Index Group;  // positions of the line that are kept
   using CellRule::CellRule;

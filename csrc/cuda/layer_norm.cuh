@@ -14,7 +14,7 @@ namespace cuda {
 template <typename T>
 struct LayerNormApply : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   struct Group {
     Real mean, std;
@@ -49,8 +49,8 @@ struct Deviation {
 
 /*! \brief The normalisation for inputs d_out, data, gamma, mean, std. */
 template <typename T>
-TOFU_DEVICE Deviation<typename RealType<T>::type> DeviationOf(const PartArguments& a, Index line) {
-  typedef typename RealType<T>::type Real;
+TOFU_DEVICE Deviation<typename SumType<T>::type> DeviationOf(const PartArguments& a, Index line) {
+  typedef typename SumType<T>::type Real;
   return Deviation<Real>{static_cast<Real>(a.Input<T>(3)[line]),
                          1 / static_cast<Real>(a.Input<T>(4)[line])};
 }
@@ -60,7 +60,7 @@ TOFU_DEVICE Deviation<typename RealType<T>::type> DeviationOf(const PartArgument
 template <typename T>
 struct LayerNormBackwardSums : TwoSumsRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   typedef Deviation<Real> Group;
   static constexpr int kStreams = 2;
   using TwoSumsRule::TwoSumsRule;
@@ -77,7 +77,7 @@ struct LayerNormBackwardSums : TwoSumsRule {
 template <typename T>
 struct LayerNormBackwardParameters : TwoSumsRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 2;
   using TwoSumsRule::TwoSumsRule;
   TOFU_DEVICE SumPair Cell(Index, const Place& at, const T* cell) const {
@@ -95,7 +95,7 @@ struct LayerNormBackwardParameters : TwoSumsRule {
 template <typename T>
 struct LayerNormBackwardApply : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 2;
   struct Group {
     Deviation<Real> deviation;

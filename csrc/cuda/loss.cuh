@@ -15,7 +15,7 @@ namespace cuda {
 template <typename T>
 struct ValidCells : SumRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   using SumRule::SumRule;
   TOFU_DEVICE Sum Cell(Index, const Place&, const T* cell) const {
@@ -28,7 +28,7 @@ struct ValidCells : SumRule {
 template <typename T>
 struct MakeLossGradient : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 0;
   typedef Real Group;  // of every cell
   using CellRule::CellRule;
@@ -44,7 +44,7 @@ struct MakeLossGradient : CellRule {
 template <typename T>
 struct Scale : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   typedef Real Group;  // the factor
   using CellRule::CellRule;

@@ -82,7 +82,7 @@ struct Bfloat16 {
   unsigned short bits;  // NOLINT(runtime/int)
 };
 
-/*! \brief The type in which elements of type T are summed and compared. */
+/*! \brief The type of arithmetic on elements of type T. */
 template <typename T>
 struct SumType {
   typedef T type;

@@ -109,12 +109,6 @@ struct PartArguments {
   }
 };
 
-/*! \brief The type of element-wise arithmetic. */
-template <typename T>
-struct RealType {
-  typedef typename SumType<T>::type type;
-};
-
 /*! \brief Write or add element `i` of output `output`, as requested. */
 template <typename T, typename Value>
 TOFU_DEVICE void StoreElement(const PartArguments& arguments, int output, Index i, Value value) {

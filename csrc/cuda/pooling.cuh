@@ -14,7 +14,7 @@ namespace cuda {
 template <typename T>
 struct DivideByWindow : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   typedef Real Group;  // elements of the window
   using CellRule::CellRule;

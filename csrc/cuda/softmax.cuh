@@ -23,7 +23,7 @@ struct Largest {
 template <typename T>
 struct SoftmaxMaximum {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   typedef Largest<Real> Result;
   typedef Index Group;
   static constexpr int kStreams = 1;
@@ -68,7 +68,7 @@ TOFU_DEVICE Real Exponential(Real value) {
 template <typename T>
 struct SoftmaxSum : SumRule {
   typedef T Element;
-  typedef typename RealType<T>::type Group;  // the maximum
+  typedef typename SumType<T>::type Group;  // the maximum
   static constexpr int kStreams = 1;
   using SumRule::SumRule;
   TOFU_DEVICE Group Prepare(Index line) const { return static_cast<Group>(a.Input<T>(1)[line]); }
@@ -81,7 +81,7 @@ struct SoftmaxSum : SumRule {
 template <typename T, bool kIsLog>
 struct SoftmaxApply : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   struct Group {
     Real largest;
     Real sum;  // or its logarithm
@@ -116,7 +116,7 @@ struct SoftmaxBackwardSum : SumRule {
 template <typename T, bool kIsLog>
 struct SoftmaxBackwardApply : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   typedef Real Group;  // the sum
   static constexpr int kStreams = 2;
   using CellRule::CellRule;

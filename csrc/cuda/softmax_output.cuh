@@ -14,7 +14,7 @@ namespace cuda {
 /*! \brief The class of a label. */
 template <typename T>
 TOFU_DEVICE int ClassOf(const T& label) {
-  return static_cast<int>(static_cast<typename RealType<T>::type>(label));
+  return static_cast<int>(static_cast<typename SumType<T>::type>(label));
 }
 
 /*! \brief label -> number of labels that are not ignored */
@@ -32,7 +32,7 @@ struct ValidLabels : SumRule {
 template <typename T>
 struct SoftmaxOutputGradient : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   struct Group {
     Index wanted;  // class of the line's label, relative to the first one here
