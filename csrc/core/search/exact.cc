@@ -251,7 +251,7 @@ class ExactSearch {
   void Solve() {
     std::vector<int> start;
     if (start_) start = FindValues(problem_, variables_, start_->plan);
-    result_.num_sweeps = SolveProblem(start, &problem_, &state_).num_sweeps;
+    SolveProblem(start, &problem_, &state_);
   }
 
   ExactResult MakeResult() {
@@ -269,6 +269,7 @@ class ExactSearch {
     result_.plan.round_bytes = cost.round_bytes;
     result_.lower_bound = is_counted ? std::min(state_.bound(), cost.total_bytes) : 0;
     result_.held_bytes = state_.held_bytes();
+    result_.num_sweeps = state_.num_sweeps();
     result_.is_optimal = is_counted && (state_.is_optimal() || state_.bound() >= cost.total_bytes);
     result_.spent_seconds = limits_.seconds - state_.SecondsLeft();
     return std::move(result_);

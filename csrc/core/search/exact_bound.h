@@ -10,10 +10,6 @@
 
 namespace tofu {
 
-struct BoundStatistics {
-  int num_sweeps = 0;  // sweeps of message passing
-};
-
 /*!
  * \brief Raise the bound, improve the plan and remove values until the plan is proved, nothing
  * changes, or the time is over.
@@ -22,7 +18,7 @@ struct BoundStatistics {
  * (mini_buckets.h) on the costs that message passing has spread. Values whose bound exceeds the
  * cost of the best plan are removed.
  */
-BoundStatistics SearchByBounds(const ExactProblem& problem, Part* part, ExactState* state);
+void SearchByBounds(const ExactProblem& problem, Part* part, ExactState* state);
 
 }  // namespace tofu
 

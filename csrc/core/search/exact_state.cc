@@ -69,6 +69,7 @@ void ExactState::Offer(const std::vector<int>& values, Weight weight) {
 
 void ExactState::TakeEffort(const ExactState& other) {
   spent_ += other.spent_;
+  num_sweeps_ += other.num_sweeps_;
   Hold(static_cast<double>(other.held_bytes_));
 }
 

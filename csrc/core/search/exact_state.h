@@ -47,6 +47,10 @@ class ExactState {
   void Hold(double bytes) { held_bytes_ = std::max(held_bytes_, static_cast<int64_t>(bytes)); }
   int64_t held_bytes() const { return held_bytes_; }
 
+  /*! \brief Count a sweep of message passing. */
+  void CountSweep() { ++num_sweeps_; }
+  int num_sweeps() const { return num_sweeps_; }
+
   /*! \brief Return the remaining seconds, counted in work. */
   double SecondsLeft() const { return limits_.seconds - spent_; }
 
@@ -96,6 +100,7 @@ class ExactState {
   double spent_ = 0;          // seconds, counted in work
   int64_t start_bytes_ = -1;  // cost of a plan that is not in `values_`
   int64_t held_bytes_ = 0;    // most bytes at one time
+  int num_sweeps_ = 0;
   std::vector<int> values_;
   Weight weight_ = 0;
   int64_t bound_ = 0;

@@ -19,7 +19,7 @@ namespace tofu {
 
 /*! \brief Raise the bound and improve the plan until it is proved, nothing changes, or the time is
  * over. `state` has values of the variables in `problem.pairwise`. */
-BoundStatistics SearchShared(const ExactProblem& problem, ExactState* state);
+void SearchShared(const ExactProblem& problem, ExactState* state);
 
 /*! \brief Evaluate an assignment, including stars. */
 Weight EvaluateShared(const ExactProblem& problem, const std::vector<int>& values);

@@ -22,8 +22,7 @@ namespace tofu {
  *
  * `start` is a known plan, or empty. The pairs of `problem` are moved if it has no stars.
  */
-BoundStatistics SolveProblem(const std::vector<int>& start, ExactProblem* problem,
-                             ExactState* state);
+void SolveProblem(const std::vector<int>& start, ExactProblem* problem, ExactState* state);
 
 /*! \brief A plan and its cost. */
 struct FoundPlan {
