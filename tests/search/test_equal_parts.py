@@ -6,8 +6,9 @@ import pytest
 from tests.numpy_engine.backend import NumpyBackend
 from tests.numpy_engine.front_end import NumpyFrontEnd
 from tests.numpy_engine.steps import perceptron
-from tofu import _core, core
+from tofu import core
 from tofu.errors import InfeasibleError, PlanError
+from tofu.search.geometry import find_shards
 
 EVEN = core.Engine(NumpyFrontEnd(), NumpyBackend(), core.TransferRules(splits_equally=True))
 
