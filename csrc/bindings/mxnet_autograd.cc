@@ -11,8 +11,7 @@
 #include "bindings/mxnet_conversions.h"
 #include "nnvm/autograd/recorded_call.h"
 
-namespace tofu {
-namespace bindings {
+namespace tofu::bindings {
 namespace {
 
 namespace py = pybind11;
@@ -72,5 +71,4 @@ void RegisterAutograd(py::module_* module) {
   module->def("needs_gradient", NeedsGradient, py::arg("array"));
 }
 
-}  // namespace bindings
-}  // namespace tofu
+}  // namespace tofu::bindings

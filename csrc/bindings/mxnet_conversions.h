@@ -10,8 +10,7 @@
 
 #include "nnvm/graph/inference.h"
 
-namespace tofu {
-namespace bindings {
+namespace tofu::bindings {
 
 /*! \brief A RuntimeError with the message alone, without MXNet's time stamp, source line and stack
  * trace. */
@@ -27,7 +26,6 @@ inline pybind11::object ToPython(const nnvm_layer::MaybeShape& shape) {
   return pybind11::tuple(pybind11::cast(shape.extents));
 }
 
-}  // namespace bindings
-}  // namespace tofu
+}  // namespace tofu::bindings
 
 #endif  // TOFU_BINDINGS_MXNET_CONVERSIONS_H_

@@ -13,8 +13,7 @@
 #include "nnvm/fetch/multi_fetch_kernel.h"
 #include "nnvm/memory/outline_memory.h"
 
-namespace tofu {
-namespace bindings {
+namespace tofu::bindings {
 namespace {
 
 namespace py = pybind11;
@@ -129,5 +128,4 @@ void RegisterExecution(py::module_* module) {
               py::call_guard<py::gil_scoped_release>());
 }
 
-}  // namespace bindings
-}  // namespace tofu
+}  // namespace tofu::bindings

@@ -6,8 +6,7 @@
 #include "cuda/device.h"
 #include "nnvm/fetch/multi_fetch_gpu.h"
 
-namespace tofu {
-namespace bindings {
+namespace tofu::bindings {
 namespace {
 
 namespace py = pybind11;
@@ -57,5 +56,4 @@ void RegisterGpu(pybind11::module_* module) {
   module->def("run_gpu_code_on_cpu", RunGpuCodeOnCpu);
 }
 
-}  // namespace bindings
-}  // namespace tofu
+}  // namespace tofu::bindings

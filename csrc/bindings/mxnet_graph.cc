@@ -9,8 +9,7 @@
 #include "nnvm/graph/graph_info.h"
 #include "nnvm/graph/training_graph.h"
 
-namespace tofu {
-namespace bindings {
+namespace tofu::bindings {
 namespace {
 
 namespace py = pybind11;
@@ -117,5 +116,4 @@ void RegisterGraph(py::module_* module) {
               py::arg("types"));
 }
 
-}  // namespace bindings
-}  // namespace tofu
+}  // namespace tofu::bindings

@@ -10,8 +10,7 @@
 #include "nnvm/memory/engine_view.h"
 #include "nnvm/memory/memory_plan.h"
 
-namespace tofu {
-namespace bindings {
+namespace tofu::bindings {
 namespace {
 
 namespace py = pybind11;
@@ -150,5 +149,4 @@ void RegisterPlannedGraph(py::module_* module) {
   module->def("check_engine_view", CheckView, py::arg("view"));
 }
 
-}  // namespace bindings
-}  // namespace tofu
+}  // namespace tofu::bindings

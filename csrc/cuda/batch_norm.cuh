@@ -7,8 +7,7 @@
 
 #include "sum_rules.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief Map data, gamma, beta, sum, squares (moving mean, moving variance if `kIsGlobal`) to out,
  * mean, 1 / std. A fixed gamma becomes 1 in training. */
@@ -101,7 +100,6 @@ struct BatchNormBackwardApply : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_BATCH_NORM_CUH_

@@ -8,8 +8,7 @@
 
 #include "group_loops.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief indices -> on_value at each, off_value elsewhere */
 template <typename T>
@@ -43,7 +42,6 @@ struct SequenceMask : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_BY_POSITION_CUH_

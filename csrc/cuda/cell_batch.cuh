@@ -10,8 +10,7 @@
 
 #include "part_arguments.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief The place of an element in the tensor. */
 struct Place {
@@ -178,7 +177,6 @@ struct Batch {
   T cells[kStreams > 0 ? kStreams : 1][kCells];
 };
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_CELL_BATCH_CUH_

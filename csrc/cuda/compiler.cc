@@ -18,8 +18,7 @@
 
 #include "cuda/driver.h"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 namespace {
 
 using Program = void*;
@@ -277,5 +276,4 @@ std::string GetKernels(const std::string& file, const std::string& type,
   return image;
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda

@@ -13,8 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief Name and text of all kernel files and headers, written by embed_sources.py. */
 const std::vector<std::pair<std::string, std::string>>& KernelSources();
@@ -45,7 +44,6 @@ std::string CompileToPtx(const std::string& file, const std::string& type,
 /*! \brief NVRTC's version: 1108 for 11.8. */
 int CompilerVersion();
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_COMPILER_H_

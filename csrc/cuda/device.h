@@ -16,8 +16,7 @@
 #include "cuda/compiler.h"
 #include "cuda/driver.h"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 class Device;
 
@@ -109,7 +108,6 @@ struct KernelLaunch {
 };
 void Launch(const Device& device, const KernelLaunch& launch, void* argument);
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_DEVICE_H_

@@ -13,8 +13,7 @@
 #include "cuda/device.h"
 #include "cuda/prepare_fetch.h"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief Return true if TOFU_STAGE_FETCHES=1. Inputs are then always copied first, and no GPU
  * reads another GPU's memory. */
@@ -83,7 +82,6 @@ class DeviceFetch {
   std::map<int, Records> records_;  // by alignment
 };
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_DEVICE_FETCH_H_

@@ -13,8 +13,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief An error of the driver or of NVRTC, which may be missing. */
 class CudaError : public std::runtime_error {
@@ -78,7 +77,6 @@ void CheckStatus(Status status, const std::string& action);
 /*! \brief Return a function of an open library. \throw CudaError if it is missing */
 void* FindSymbol(void* library, const std::string& path, const std::string& name);
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_DRIVER_H_

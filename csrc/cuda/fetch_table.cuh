@@ -11,8 +11,7 @@
 
 #include "portable.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 constexpr int kMaxDims = 6;
 constexpr int kMaxInputs = 256;  // their addresses are kernel arguments, which are limited to 4 KiB
@@ -111,7 +110,6 @@ TOFU_DEVICE int FindPiece(const PieceRecord* pieces, int num_pieces, unsigned ti
   return low;
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_FETCH_TABLE_CUH_

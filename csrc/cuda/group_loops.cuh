@@ -12,8 +12,7 @@
 
 #include "cell_batch.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief The place of a thread in its block: `lane` of the groups in its `slot`. */
 struct ThreadPlace {
@@ -205,8 +204,7 @@ TOFU_DEVICE void MapGroups(const PartArguments& arguments, const Rule& rule) {
   }
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #define TOFU_PART_PACKED(name, loop, members, packing, ...)              \
   TOFU_KERNEL(tofu::cuda::kPartThreads)                                  \

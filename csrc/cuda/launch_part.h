@@ -11,8 +11,7 @@
 #include "cuda/device.h"
 #include "cuda/group_loops.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief How a kernel loops over elements, as in its entry point (TOFU_PART). A lookup reads other
  * positions than it writes. Some lookups need indices that are sorted by row. */
@@ -61,7 +60,6 @@ int BytesOfElement(const std::string& type);
 void LaunchPart(const PartKernel& kernel, const std::string& type, int device, StreamHandle stream,
                 const PartArguments& arguments);
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_LAUNCH_PART_H_

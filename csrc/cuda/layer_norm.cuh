@@ -7,8 +7,7 @@
 
 #include "sum_rules.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief data, gamma, beta, sum, squares -> out, mean, std */
 template <typename T>
@@ -115,7 +114,6 @@ struct LayerNormBackwardApply : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_LAYER_NORM_CUH_

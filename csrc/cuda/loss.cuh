@@ -8,8 +8,7 @@
 
 #include "sum_rules.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief data -> number of elements above the threshold */
 template <typename T>
@@ -57,7 +56,6 @@ struct Scale : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_LOSS_CUH_

@@ -11,8 +11,7 @@
 #include "fetch_table.cuh"
 #include "numbers.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 struct TakeSum {
   template <typename T>
@@ -217,7 +216,6 @@ TOFU_DEVICE void FetchTile(const FetchArguments& arguments) {
   }
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_MULTI_FETCH_CUH_

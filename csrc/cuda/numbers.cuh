@@ -7,8 +7,7 @@
 
 #include "portable.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief The same bits as another type. */
 template <typename To, typename From>
@@ -96,8 +95,7 @@ struct SumType<Bfloat16> {
   typedef float type;
 };
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 /*! \brief A kernel file is compiled once per element type. TOFU_TYPE is a name below, and a suffix
  * of entry points: tofu_multi_fetch_float32. */
@@ -106,8 +104,7 @@ struct SumType<Bfloat16> {
 #define TOFU_TYPED(name) TOFU_TYPED_NAME(name, TOFU_TYPE)
 #define TOFU_ELEMENT TOFU_TYPED_NAME(tofu::cuda::Element, TOFU_TYPE)
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 typedef float Element_float32;
 typedef double Element_float64;
@@ -119,7 +116,6 @@ typedef int Element_int32;
 typedef Index Element_int64;
 typedef bool Element_bool;
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_NUMBERS_CUH_

@@ -7,8 +7,7 @@
 
 #include "positions.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 constexpr int kPartThreads = 256;
 constexpr int kMaxPartTensors = 12;
@@ -118,7 +117,6 @@ TOFU_DEVICE void StoreElement(const PartArguments& arguments, int output, Index 
   target = static_cast<T>(value);
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_PART_ARGUMENTS_CUH_

@@ -5,8 +5,7 @@
 #ifndef TOFU_CUDA_PEER_READS_H_
 #define TOFU_CUDA_PEER_READS_H_
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*!
  * \brief Read a pattern from another GPU's memory and compare it. Each pair is tested once.
@@ -16,7 +15,6 @@ namespace cuda {
  */
 void CheckPeerReads(int reader, int owner);
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_PEER_READS_H_

@@ -7,8 +7,7 @@
 
 #include "group_loops.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief data -> data / elements of the window */
 template <typename T>
@@ -27,7 +26,6 @@ struct DivideByWindow : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_POOLING_CUH_

@@ -7,8 +7,7 @@
 
 #include "numbers.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 // Meanings of an index out of range: the nearest position, the position modulo the extent, or none.
 // With kLength, an index means the last of this many positions.
@@ -72,7 +71,6 @@ struct Positions {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_POSITIONS_CUH_

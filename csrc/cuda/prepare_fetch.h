@@ -11,8 +11,7 @@
 #include "core/program/piece.h"
 #include "cuda/fetch_table.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 constexpr int kLargestItem = 16;  // bytes that a thread accesses at once
 
@@ -55,7 +54,6 @@ Divider MakeDivider(uint32_t divisor);
 FetchTable PrepareFetch(const FetchGeometry& geometry, int alignment,
                         int64_t max_items = (int64_t{1} << 31) - 1);
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_PREPARE_FETCH_H_

@@ -7,8 +7,7 @@
 
 #include "sum_rules.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief The maximum; keeps NaN. */
 template <typename Real>
@@ -131,7 +130,6 @@ struct SoftmaxBackwardApply : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_SOFTMAX_CUH_

@@ -8,8 +8,7 @@
 
 #include "sum_rules.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief The class of a label. */
 template <typename T>
@@ -56,7 +55,6 @@ struct SoftmaxOutputGradient : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_SOFTMAX_OUTPUT_CUH_

@@ -11,8 +11,7 @@
 
 #include "group_loops.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 constexpr int kSortSpan = 1024;  // keys per block; more blocks pay more than fewer steps
 
@@ -118,7 +117,6 @@ TOFU_DEVICE void FindRows(const PartArguments& a) {
   }
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_SORT_POSITIONS_CUH_

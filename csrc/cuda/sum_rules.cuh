@@ -8,8 +8,7 @@
 
 #include "group_loops.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief Base of rules that compute a sum of each group. */
 struct SumRule {
@@ -60,7 +59,6 @@ struct DataSquares : SumRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_SUM_RULES_CUH_

@@ -8,8 +8,7 @@
 
 #include "sort_positions.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief The element of row `row` at a place of the view, in a tensor with `rows` rows. */
 TOFU_DEVICE Index CellOfRow(const PartArguments& a, Index rows, Index row, const Place& at) {
@@ -119,7 +118,6 @@ struct PickBackward : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // TOFU_CUDA_TAKE_CUH_

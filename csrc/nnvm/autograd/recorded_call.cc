@@ -7,8 +7,7 @@
 
 #include <utility>
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 /*! \brief Parameters of the call and of its backward operator. */
@@ -140,5 +139,4 @@ bool NeedsGradient(ObjectHandle array) {
   return !mxnet::Imperative::AGInfo::IsNone(*ArrayOf(array));
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -14,8 +14,7 @@
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Issues the operators that compute the gradients of a recorded call's inputs. `heads` are
  * the gradients of its outputs, and `requests` the mxnet::OpReqType of each of `gradients`, where
@@ -32,7 +31,6 @@ void RecordCall(const std::vector<ObjectHandle>& inputs, const std::vector<Objec
 /*! \brief Return true if autograd has a path from the array to one that needs a gradient. */
 bool NeedsGradient(ObjectHandle array);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_AUTOGRAD_RECORDED_CALL_H_

@@ -5,8 +5,7 @@
 #ifndef TOFU_NNVM_BASE_ABI_CHECK_H_
 #define TOFU_NNVM_BASE_ABI_CHECK_H_
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief Exchange a node, a map and functions with libmxnet.so and compare the results.
@@ -14,7 +13,6 @@ namespace nnvm_layer {
  */
 void CheckAbi();
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_BASE_ABI_CHECK_H_

@@ -13,8 +13,7 @@
 #include "cuda/launch_part.h"
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief The attribute of an operator that lists its GPU kernels. */
 constexpr char kPartKernels[] = "TofuPartKernels";
@@ -39,7 +38,6 @@ void CallGpu(const std::string& node, const Action& action) {
   LOG(FATAL) << node << ": " << problem;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_BASE_GPU_CALL_H_

@@ -46,8 +46,7 @@ class GraphExecutor {
 }  // namespace exec
 }  // namespace mxnet
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief A symbol in Python: the integer value of `sym.handle`. */
 using SymbolHandle = std::uintptr_t;
@@ -117,7 +116,6 @@ inline void ReplacePass(const char* name, nnvm::PassFunction body, nnvm::PassFun
   pass.set_body(std::move(body));
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_BASE_MXNET_API_H_

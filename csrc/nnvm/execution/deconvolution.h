@@ -8,8 +8,7 @@
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief Return MXNet's plain kernel of _backward_Deconvolution, extended to three dimensions by
@@ -21,7 +20,6 @@ namespace nnvm_layer {
  */
 mxnet::FCompute DeconvolutionGradient(const mxnet::FCompute& plain);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_EXECUTION_DECONVOLUTION_H_

@@ -17,8 +17,7 @@
 #include "nnvm/graph/graph_info.h"
 #include "nnvm/graph/inference.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 using nnvm::Node;
 using nnvm::ObjectPtr;
@@ -371,5 +370,4 @@ void ExecutionGraphBuilder::ChangeAttributes(const ProgramNode& node,
   attrs->op = own;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -16,8 +16,7 @@
 #include "nnvm/base/mxnet_api.h"
 #include "nnvm/execution/operator_clone.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Attributes in which a worker's node differs from the whole operator. */
 using AttributeChanges = std::unordered_map<std::string, std::string>;
@@ -126,7 +125,6 @@ class ExecutionGraphBuilder {
   std::shared_ptr<const TrainingGraph> training_;
 };
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_EXECUTION_EXECUTION_GRAPH_H_

@@ -10,8 +10,7 @@
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief Issue the nodes [begin, end) of a bound graph, in the topological order of its symbol.
@@ -65,7 +64,6 @@ int64_t CountWrites(ObjectHandle array);
  * in host memory. Unlike CountWrites, a digest reveals writes through pointers. */
 std::uint64_t DigestArray(ObjectHandle array);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_EXECUTION_EXECUTOR_H_

@@ -10,8 +10,7 @@
 #include "core/program/program.h"
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief Let convolutions return their first outputs in blocks of channels if only operators that
@@ -25,7 +24,6 @@ namespace nnvm_layer {
  */
 void ChooseBlockedOutputs(const Program& program, const std::vector<nnvm::ObjectPtr>& nodes);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_EXECUTION_LAYOUT_FLOW_H_

@@ -10,8 +10,7 @@
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 enum class OutputMark {
   /*! \brief In transit between workers: fetched regions, padded copies and partial results. All
@@ -46,7 +45,6 @@ struct KeepingGraph {
  */
 KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_EXECUTION_MARKED_OUTPUTS_H_

@@ -13,8 +13,7 @@
 #include "nnvm/execution/deconvolution.h"
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using nnvm::NodeAttrs;
@@ -255,5 +254,4 @@ void SetCloneOutputs(const std::vector<Extents>& shapes, const std::vector<int>&
   attrs->dict[kTypesAttribute] = type_text.str();
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -12,8 +12,7 @@
 #include "nnvm/base/mxnet_api.h"
 #include "nnvm/graph/inference.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief Return true if the clone takes the shapes and types of its outputs from attributes of the
@@ -69,7 +68,6 @@ std::vector<uint32_t> ListSpoiledInputs(const nnvm::NodeAttrs& attrs);
 void SetCloneOutputs(const std::vector<Extents>& shapes, const std::vector<int>& types,
                      nnvm::NodeAttrs* attrs);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_EXECUTION_OPERATOR_CLONE_H_

@@ -17,8 +17,7 @@
 #include "core/program/piece.h"
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 extern const char kMultiFetchName[];
 
@@ -54,7 +53,6 @@ const MultiFetchParam& MultiFetchParamOf(const nnvm::NodeAttrs& attrs);
 
 const nnvm::Op* MultiFetchOp();
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_FETCH_MULTI_FETCH_H_

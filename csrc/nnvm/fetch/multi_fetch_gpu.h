@@ -18,8 +18,7 @@
 #include "nnvm/base/mxnet_api.h"
 #include "nnvm/fetch/multi_fetch.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Types, shapes and devices of a fetch's arrays. */
 struct FetchArrays {
@@ -60,7 +59,6 @@ void ComputeMultiFetchOnGpu(const nnvm::NodeAttrs& attrs, const mxnet::OpContext
                             const std::vector<mxnet::OpReqType>& requests,
                             const std::vector<mxnet::TBlob>& outputs);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_FETCH_MULTI_FETCH_GPU_H_

@@ -16,8 +16,7 @@
 #include "nnvm/fetch/piece_runs.h"
 #include "nnvm/fetch/stream_copy.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using mxnet::TBlob;
@@ -239,5 +238,4 @@ void ComputeMultiFetch(const nnvm::NodeAttrs& attrs, const mxnet::OpContext&,
                                 { ComputeTyped<DType>(param, inputs, add, outputs[0]); });
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -11,8 +11,7 @@
 #include "nnvm/base/mxnet_api.h"
 #include "nnvm/fetch/multi_fetch.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Sums over all launches since the last reset, of all executors in the process. */
 struct FetchCounters {
@@ -46,7 +45,6 @@ void ComputeMultiFetch(const nnvm::NodeAttrs& attrs, const mxnet::OpContext& con
                        const std::vector<mxnet::OpReqType>& requests,
                        const std::vector<mxnet::TBlob>& outputs);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_FETCH_MULTI_FETCH_KERNEL_H_

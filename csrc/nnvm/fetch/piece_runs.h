@@ -11,8 +11,7 @@
 
 #include "core/program/strided_piece.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief A piece of a fetch as runs. If its innermost dimension is contiguous in the output and in
  * all sources, this dimension is a run; otherwise every element is a run. */
@@ -46,7 +45,6 @@ class PieceRuns {
   int64_t run_length_ = 1;
 };
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_FETCH_PIECE_RUNS_H_

@@ -7,8 +7,7 @@
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief The attribute with a node's group. `group2ctx` of a bind maps groups to devices. */
 extern const char kGroupAttribute[];
@@ -30,7 +29,6 @@ bool IsPartitioned(const nnvm::IndexedGraph& index);
  */
 void InstallPlaceDevice();
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_FETCH_PLACE_DEVICE_H_

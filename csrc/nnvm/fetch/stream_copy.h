@@ -12,8 +12,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief memcpy with non-temporal stores, where the processor has them.
@@ -49,7 +48,6 @@ inline void FinishStreams() {
 #endif
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_FETCH_STREAM_COPY_H_

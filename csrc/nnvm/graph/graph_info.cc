@@ -6,8 +6,7 @@
 #include <exception>
 #include <unordered_set>
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using nnvm::Op;
@@ -176,5 +175,4 @@ OperatorInfo DescribeOperator(const std::string& name) {
   return info;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

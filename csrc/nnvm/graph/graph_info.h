@@ -13,8 +13,7 @@
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Number of a node, and number of one of its outputs. */
 using EntryRef = std::pair<uint32_t, uint32_t>;
@@ -68,7 +67,6 @@ std::vector<uint32_t> ListMutableInputs(const nnvm::NodeAttrs& attrs);
 /*! \brief List inputs of which a kernel reads only the shape. */
 std::vector<uint32_t> ListIgnoredInputs(const nnvm::NodeAttrs& attrs);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_GRAPH_GRAPH_INFO_H_

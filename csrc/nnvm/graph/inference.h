@@ -13,8 +13,7 @@
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Extents; -1 means unknown. Callers may also pass 0 or any negative number for unknown. */
 using Extents = std::vector<int64_t>;
@@ -61,7 +60,6 @@ OperatorShapes InferOperator(const std::string& op,
                              const std::unordered_map<std::string, std::string>& attrs,
                              const std::vector<MaybeShape>& inputs);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_GRAPH_INFERENCE_H_

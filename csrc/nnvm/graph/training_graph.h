@@ -10,8 +10,7 @@
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief The name of a head gradient's variable is this prefix and the output's number. */
 extern const char kHeadGradientPrefix[];
@@ -26,7 +25,6 @@ extern const char kHeadGradientPrefix[];
  */
 SymbolHandle BuildTrainingGraph(SymbolHandle symbol, const std::vector<std::string>& wrt);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_GRAPH_TRAINING_GRAPH_H_

@@ -11,8 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 // Marks in place of an input: nobody reads the output; the output is not computed in place.
 constexpr int kUnread = -2;
@@ -84,7 +83,6 @@ struct BufferPlan {
  */
 BufferPlan PlanBuffers(const MemoryGraph& graph);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_MEMORY_BUFFER_PLAN_H_

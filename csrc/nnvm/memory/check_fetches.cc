@@ -11,8 +11,7 @@
 
 #include "nnvm/fetch/multi_fetch.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using nnvm::IndexedGraph;
@@ -147,5 +146,4 @@ std::vector<std::string> FindFetchProblems(const PlannedGraph& planned) {
   return Checker(planned).Check();
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

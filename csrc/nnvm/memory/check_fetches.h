@@ -10,8 +10,7 @@
 
 #include "nnvm/memory/memory_plan.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief List violations of the rules of fetches, one sentence each.
@@ -25,7 +24,6 @@ std::vector<std::string> FindFetchProblems(const PlannedGraph& planned);
 /*! \brief Count the bytes that fetches read from other workers in one run. */
 int64_t CountRemoteBytes(const PlannedGraph& planned);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_MEMORY_CHECK_FETCHES_H_

@@ -8,8 +8,7 @@
 #include <map>
 #include <utility>
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 constexpr int64_t kNothing = -1;
@@ -301,5 +300,4 @@ std::vector<std::string> FindLifetimeProblems(const EngineView& view) {
   return problems;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -10,8 +10,7 @@
 
 #include "nnvm/memory/engine_view.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief List violations of the rules of lifetimes, one sentence each.
@@ -35,7 +34,6 @@ namespace nnvm_layer {
  */
 std::vector<std::string> FindLifetimeProblems(const EngineView& view);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_MEMORY_CHECK_LIFETIMES_H_

@@ -10,8 +10,7 @@
 #include "nnvm/graph/graph_info.h"
 #include "nnvm/memory/kernel_memory.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using nnvm::IndexedGraph;
@@ -89,5 +88,4 @@ class Viewer {
 
 EngineView ViewAsEngine(const PlannedGraph& planned) { return Viewer(planned).View(); }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -12,8 +12,7 @@
 #include "nnvm/memory/buffer_plan.h"
 #include "nnvm/memory/memory_plan.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Use of an input by a kernel. */
 enum class Access : int64_t {
@@ -48,7 +47,6 @@ struct EngineView {
 
 EngineView ViewAsEngine(const PlannedGraph& planned);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_MEMORY_ENGINE_VIEW_H_

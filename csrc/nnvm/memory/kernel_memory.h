@@ -8,13 +8,11 @@
 #include "nnvm/base/mxnet_api.h"
 #include "nnvm/memory/buffer_plan.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Describe the kernel of a node that is not a variable. */
 KernelMemory DescribeKernel(const nnvm::NodeAttrs& attrs);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_MEMORY_KERNEL_MEMORY_H_

@@ -10,8 +10,7 @@
 #include "nnvm/fetch/place_device.h"
 #include "nnvm/graph/graph_info.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using nnvm::Graph;
@@ -161,5 +160,4 @@ std::map<std::string, DeviceMemory> SumMemory(const MemoryPlan& plan) {
   return result;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

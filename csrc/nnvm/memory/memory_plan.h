@@ -12,8 +12,7 @@
 
 #include "nnvm/graph/inference.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Kind of an entry. */
 enum class EntryKind : int {
@@ -83,7 +82,6 @@ int64_t RoundUpBuffer(int64_t bytes);
 /*! \brief Memory of a planned graph, by group. */
 std::map<std::string, DeviceMemory> SumMemory(const MemoryPlan& plan);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_MEMORY_MEMORY_PLAN_H_

@@ -11,8 +11,7 @@
 #include "core/program/program.h"
 #include "nnvm/execution/execution_graph.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief The numbers of an outline (core/program/outline.h). */
 struct OutlineCode {
@@ -29,7 +28,6 @@ std::vector<int64_t> CountPoolBytes(const ExecutionGraphBuilder& builder,
                                     const std::vector<ProgramNode>& kinds,
                                     const std::vector<OutlineCode>& outlines);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_MEMORY_OUTLINE_MEMORY_H_

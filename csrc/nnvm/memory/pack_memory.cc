@@ -12,8 +12,7 @@
 #include "nnvm/memory/kernel_memory.h"
 #include "nnvm/memory/memory_plan.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using nnvm::Graph;
@@ -78,5 +77,4 @@ Graph PackMemory(Graph graph) {
 
 void InstallPackMemory() { ReplacePass("MXPlanMemory", PackMemory, &g_original_body); }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -5,8 +5,7 @@
 #ifndef TOFU_NNVM_MEMORY_PACK_MEMORY_H_
 #define TOFU_NNVM_MEMORY_PACK_MEMORY_H_
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief Replace the body of the pass: PlanBuffers (buffer_plan.h) plans partitioned graphs. All
@@ -14,7 +13,6 @@ namespace nnvm_layer {
  */
 void InstallPackMemory();
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_MEMORY_PACK_MEMORY_H_

@@ -10,8 +10,7 @@
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief The largest block. Channels that it does not divide take more memory in blocks than in
  * the plain layout. */
@@ -27,7 +26,6 @@ void DeclareBlocks(int64_t block, mxnet::NDArray output);
 /*! \brief The memory of an array, whatever its layout. */
 mxnet::TBlob MemoryOf(const mxnet::NDArray& array);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_PARTS_CHANNEL_BLOCKS_H_

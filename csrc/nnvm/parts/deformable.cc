@@ -15,8 +15,7 @@
 
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 constexpr int kRank = 4;   // of all tensors but the bias
@@ -163,5 +162,4 @@ void RegisterParts() {
 [[maybe_unused]] const bool kRegistered = (RegisterParts(), true);
 
 }  // namespace
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -16,8 +16,7 @@
 #include "core/base/byte_loops.h"
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Count an axis, which may be negative, from the front. */
 inline int PositiveAxis(const mxnet::TShape& shape, int axis) {
@@ -243,7 +242,6 @@ void MapElements(mxnet::OpReqType request, const mxnet::TBlob& out, const Value&
   for (size_t n = 0; n < out.Size(); ++n) Store(cells + n, value(n), request == mxnet::kAddTo);
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_PARTS_DIMENSION_VIEW_H_

@@ -12,8 +12,7 @@
 #include "nnvm/parts/dimension_view.h"
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Describe indices into the part of a dimension in `view`. If they are fewer than the
  * lines, adjacent lines share an index. */
@@ -34,7 +33,6 @@ inline std::vector<int64_t> FindRows(const cuda::Positions& positions, const TBl
   return rows;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_PARTS_INDEXED_VIEW_H_

@@ -19,8 +19,7 @@
 #include "nnvm/base/mxnet_api.h"
 #include "nnvm/parts/dimension_view.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 // Used by all kernels.
 using cuda::PartLoop;
@@ -159,7 +158,6 @@ PartCall MakeCall(const NodeAttrs& attrs, const OpContext& context, const Blobs&
 /*! \brief FCompute<gpu> that runs kernels over a view, one after the other. */
 mxnet::FCompute ComputeOnGpu(std::vector<cuda::PartKernel> kernels, ViewOf view);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
 
 #endif  // TOFU_NNVM_PARTS_LOWERED_OPERATOR_H_

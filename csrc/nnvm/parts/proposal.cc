@@ -11,8 +11,7 @@
 
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 constexpr char kFirst[] = "first";
@@ -93,5 +92,4 @@ void RegisterProposal() {
 [[maybe_unused]] const bool kRegistered = (RegisterProposal(), true);
 
 }  // namespace
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer
