@@ -2,8 +2,7 @@
  * \file mxnet_conversions.h
  * \brief The parts of tofu._mxnet, and how their values look in Python.
  */
-#ifndef TOFU_BINDINGS_MXNET_CONVERSIONS_H_
-#define TOFU_BINDINGS_MXNET_CONVERSIONS_H_
+#pragma once
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -27,5 +26,3 @@ inline pybind11::object ToPython(const nnvm_layer::MaybeShape& shape) {
 }
 
 }  // namespace tofu::bindings
-
-#endif  // TOFU_BINDINGS_MXNET_CONVERSIONS_H_

@@ -2,8 +2,7 @@
  * \file batch_norm.cuh
  * \brief Rules of BatchNorm's parts (see nnvm/parts/batch_norm.cc). A group is a channel.
  */
-#ifndef TOFU_CUDA_BATCH_NORM_CUH_
-#define TOFU_CUDA_BATCH_NORM_CUH_
+#pragma once
 
 #include "sum_rules.cuh"
 
@@ -101,5 +100,3 @@ struct BatchNormBackwardApply : CellRule {
 };
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_BATCH_NORM_CUH_

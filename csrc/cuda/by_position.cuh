@@ -3,8 +3,7 @@
  * \brief Rules of one_hot and SequenceMask in parts, as in nnvm/parts/by_position.cc. A group is a
  * line along the compared dimension.
  */
-#ifndef TOFU_CUDA_BY_POSITION_CUH_
-#define TOFU_CUDA_BY_POSITION_CUH_
+#pragma once
 
 #include "group_loops.cuh"
 
@@ -43,5 +42,3 @@ struct SequenceMask : CellRule {
 };
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_BY_POSITION_CUH_

@@ -5,8 +5,7 @@
  * A tensor is seen as [outer][extent][inner] (see nnvm/parts/dimension_view.h). A group is either
  * all elements at one position of the middle dimension, or a line along this dimension.
  */
-#ifndef TOFU_CUDA_CELL_BATCH_CUH_
-#define TOFU_CUDA_CELL_BATCH_CUH_
+#pragma once
 
 #include "part_arguments.cuh"
 
@@ -178,5 +177,3 @@ struct Batch {
 };
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_CELL_BATCH_CUH_

@@ -6,8 +6,7 @@
  * already loaded or that the loader finds. The cache is the folder TOFU_KERNEL_CACHE, by default
  * ~/.cache/tofu/kernels.
  */
-#ifndef TOFU_CUDA_COMPILER_H_
-#define TOFU_CUDA_COMPILER_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -45,5 +44,3 @@ std::string CompileToPtx(const std::string& file, const std::string& type,
 int CompilerVersion();
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_COMPILER_H_

@@ -5,8 +5,7 @@
  * Tofu uses the GPU's primary context, as MXNet and CuPy do, so that they share addresses and
  * streams.
  */
-#ifndef TOFU_CUDA_DEVICE_H_
-#define TOFU_CUDA_DEVICE_H_
+#pragma once
 
 #include <map>
 #include <mutex>
@@ -109,5 +108,3 @@ struct KernelLaunch {
 void Launch(const Device& device, const KernelLaunch& launch, void* argument);
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_DEVICE_H_

@@ -2,8 +2,7 @@
  * \file device_fetch.h
  * \brief Run a fetch, which assembles a region of a tensor from pieces, on a GPU.
  */
-#ifndef TOFU_CUDA_DEVICE_FETCH_H_
-#define TOFU_CUDA_DEVICE_FETCH_H_
+#pragma once
 
 #include <map>
 #include <mutex>
@@ -83,5 +82,3 @@ class DeviceFetch {
 };
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_DEVICE_FETCH_H_

@@ -5,8 +5,7 @@
  * Tofu can be built and imported without CUDA, because functions are looked up in libcuda.so.1 of
  * the machine's driver. Tests without a GPU set TOFU_CUDA_DRIVER to another library.
  */
-#ifndef TOFU_CUDA_DRIVER_H_
-#define TOFU_CUDA_DRIVER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -78,5 +77,3 @@ void CheckStatus(Status status, const std::string& action);
 void* FindSymbol(void* library, const std::string& path, const std::string& name);
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_DRIVER_H_

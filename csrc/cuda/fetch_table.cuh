@@ -6,8 +6,7 @@
  * fewer than 2^31 items, so positions in it are 32-bit numbers. Offsets are 64-bit numbers of
  * bytes. Dimensions are counted from the innermost.
  */
-#ifndef TOFU_CUDA_FETCH_TABLE_CUH_
-#define TOFU_CUDA_FETCH_TABLE_CUH_
+#pragma once
 
 #include "portable.cuh"
 
@@ -111,5 +110,3 @@ TOFU_DEVICE int FindPiece(const PieceRecord* pieces, int num_pieces, unsigned ti
 }
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_FETCH_TABLE_CUH_

@@ -2,8 +2,7 @@
  * \file launch_part.h
  * \brief Launch the kernels of lowered operators. Each part of a lowered operator has kernels.
  */
-#ifndef TOFU_CUDA_LAUNCH_PART_H_
-#define TOFU_CUDA_LAUNCH_PART_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -61,5 +60,3 @@ void LaunchPart(const PartKernel& kernel, const std::string& type, int device, S
                 const PartArguments& arguments);
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_LAUNCH_PART_H_

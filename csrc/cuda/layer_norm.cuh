@@ -2,8 +2,7 @@
  * \file layer_norm.cuh
  * \brief Rules of LayerNorm's parts, as in nnvm/parts/layer_norm.cc. A group is a line.
  */
-#ifndef TOFU_CUDA_LAYER_NORM_CUH_
-#define TOFU_CUDA_LAYER_NORM_CUH_
+#pragma once
 
 #include "sum_rules.cuh"
 
@@ -115,5 +114,3 @@ struct LayerNormBackwardApply : CellRule {
 };
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_LAYER_NORM_CUH_

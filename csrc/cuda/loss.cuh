@@ -3,8 +3,7 @@
  * \brief Rules of the gradients of losses, as in nnvm/parts/loss.cc. A group is all elements, or a
  * position.
  */
-#ifndef TOFU_CUDA_LOSS_CUH_
-#define TOFU_CUDA_LOSS_CUH_
+#pragma once
 
 #include "sum_rules.cuh"
 
@@ -57,5 +56,3 @@ struct Scale : CellRule {
 };
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_LOSS_CUH_

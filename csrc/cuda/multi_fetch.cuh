@@ -5,8 +5,7 @@
  * Each block of threads processes a tile of one piece. Adjacent threads take adjacent items, in
  * narrow rows as well.
  */
-#ifndef TOFU_CUDA_MULTI_FETCH_CUH_
-#define TOFU_CUDA_MULTI_FETCH_CUH_
+#pragma once
 
 #include "fetch_table.cuh"
 #include "numbers.cuh"
@@ -217,5 +216,3 @@ TOFU_DEVICE void FetchTile(const FetchArguments& arguments) {
 }
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_MULTI_FETCH_CUH_

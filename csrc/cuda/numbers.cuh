@@ -2,8 +2,7 @@
  * \file numbers.cuh
  * \brief MXNet's element types in kernels, and the types of their sums.
  */
-#ifndef TOFU_CUDA_NUMBERS_CUH_
-#define TOFU_CUDA_NUMBERS_CUH_
+#pragma once
 
 #include "portable.cuh"
 
@@ -117,5 +116,3 @@ typedef Index Element_int64;
 typedef bool Element_bool;
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_NUMBERS_CUH_

@@ -2,8 +2,7 @@
  * \file part_arguments.cuh
  * \brief Arguments of the kernels of lowered operators' parts.
  */
-#ifndef TOFU_CUDA_PART_ARGUMENTS_CUH_
-#define TOFU_CUDA_PART_ARGUMENTS_CUH_
+#pragma once
 
 #include "positions.cuh"
 
@@ -118,5 +117,3 @@ TOFU_DEVICE void StoreElement(const PartArguments& arguments, int output, Index 
 }
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_PART_ARGUMENTS_CUH_

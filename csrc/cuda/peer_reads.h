@@ -2,8 +2,7 @@
  * \file peer_reads.h
  * \brief Test if a GPU reads correct bytes from another GPU's memory.
  */
-#ifndef TOFU_CUDA_PEER_READS_H_
-#define TOFU_CUDA_PEER_READS_H_
+#pragma once
 
 namespace tofu::cuda {
 
@@ -16,5 +15,3 @@ namespace tofu::cuda {
 void CheckPeerReads(int reader, int owner);
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_PEER_READS_H_

@@ -2,8 +2,7 @@
  * \file pooling.cuh
  * \brief The rule of average pooling's part, as in nnvm/parts/pooling.cc. A group is a position.
  */
-#ifndef TOFU_CUDA_POOLING_CUH_
-#define TOFU_CUDA_POOLING_CUH_
+#pragma once
 
 #include "group_loops.cuh"
 
@@ -27,5 +26,3 @@ struct DivideByWindow : CellRule {
 };
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_POOLING_CUH_

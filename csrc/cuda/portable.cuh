@@ -5,8 +5,7 @@
  *
  * Kernels include no headers of CUDA or the standard library, which NVRTC lacks.
  */
-#ifndef TOFU_CUDA_PORTABLE_CUH_
-#define TOFU_CUDA_PORTABLE_CUH_
+#pragma once
 
 namespace tofu::cuda {
 
@@ -125,5 +124,3 @@ inline void WriteWords(void* to, const Words4& words) {
 }  // namespace tofu::cuda
 
 #endif  // __CUDACC__
-
-#endif  // TOFU_CUDA_PORTABLE_CUH_

@@ -2,8 +2,7 @@
  * \file positions.cuh
  * \brief Read indices into a dimension, and find their positions in a part of it.
  */
-#ifndef TOFU_CUDA_POSITIONS_CUH_
-#define TOFU_CUDA_POSITIONS_CUH_
+#pragma once
 
 #include "numbers.cuh"
 
@@ -72,5 +71,3 @@ struct Positions {
 };
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_POSITIONS_CUH_

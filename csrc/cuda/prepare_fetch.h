@@ -2,8 +2,7 @@
  * \file prepare_fetch.h
  * \brief Prepare the records of a fetch, which tell its kernel what to copy.
  */
-#ifndef TOFU_CUDA_PREPARE_FETCH_H_
-#define TOFU_CUDA_PREPARE_FETCH_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -55,5 +54,3 @@ FetchTable PrepareFetch(const FetchGeometry& geometry, int alignment,
                         int64_t max_items = (int64_t{1} << 31) - 1);
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_PREPARE_FETCH_H_

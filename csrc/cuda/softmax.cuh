@@ -2,8 +2,7 @@
  * \file softmax.cuh
  * \brief Rules of softmax and log_softmax in parts, as in nnvm/parts/softmax.cc. A group is a line.
  */
-#ifndef TOFU_CUDA_SOFTMAX_CUH_
-#define TOFU_CUDA_SOFTMAX_CUH_
+#pragma once
 
 #include "sum_rules.cuh"
 
@@ -131,5 +130,3 @@ struct SoftmaxBackwardApply : CellRule {
 };
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_SOFTMAX_CUH_

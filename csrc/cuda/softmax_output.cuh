@@ -3,8 +3,7 @@
  * \brief Rules of SoftmaxOutput's gradient in parts, as in nnvm/parts/softmax_output.cc. A group is
  * all labels, or a line of classes.
  */
-#ifndef TOFU_CUDA_SOFTMAX_OUTPUT_CUH_
-#define TOFU_CUDA_SOFTMAX_OUTPUT_CUH_
+#pragma once
 
 #include "sum_rules.cuh"
 
@@ -56,5 +55,3 @@ struct SoftmaxOutputGradient : CellRule {
 };
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_SOFTMAX_OUTPUT_CUH_

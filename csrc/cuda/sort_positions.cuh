@@ -6,8 +6,7 @@
  * does not depend on the order of threads. Keys within a block's span are sorted in shared memory.
  * Wider steps are separate launches.
  */
-#ifndef TOFU_CUDA_SORT_POSITIONS_CUH_
-#define TOFU_CUDA_SORT_POSITIONS_CUH_
+#pragma once
 
 #include "group_loops.cuh"
 
@@ -118,5 +117,3 @@ TOFU_DEVICE void FindRows(const PartArguments& a) {
 }
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_SORT_POSITIONS_CUH_

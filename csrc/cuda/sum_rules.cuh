@@ -3,8 +3,7 @@
  * \brief Sums over groups, including those that BatchNorm and LayerNorm share: of data, and of
  * squares around the mean. `count` is the number of elements of the whole tensor per group.
  */
-#ifndef TOFU_CUDA_SUM_RULES_CUH_
-#define TOFU_CUDA_SUM_RULES_CUH_
+#pragma once
 
 #include "group_loops.cuh"
 
@@ -60,5 +59,3 @@ struct DataSquares : SumRule {
 };
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_SUM_RULES_CUH_

@@ -3,8 +3,7 @@
  * \brief Rules of lookups in a part of a table, as in nnvm/parts/take.cc. A group is an index, a
  * row of the table, or a line of the data.
  */
-#ifndef TOFU_CUDA_TAKE_CUH_
-#define TOFU_CUDA_TAKE_CUH_
+#pragma once
 
 #include "sort_positions.cuh"
 
@@ -119,5 +118,3 @@ struct PickBackward : CellRule {
 };
 
 }  // namespace tofu::cuda
-
-#endif  // TOFU_CUDA_TAKE_CUH_

@@ -11,8 +11,7 @@
  *
  * EvaluatePlan computes the sum directly. The searches tabulate the cost of each incidence.
  */
-#ifndef TOFU_CORE_COST_COST_H_
-#define TOFU_CORE_COST_COST_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -227,5 +226,3 @@ std::vector<Keeping> WeighKeeping(const Graph& graph, const WorkerGrid& grid,
                                   const Assignment& assignment);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_COST_COST_H_

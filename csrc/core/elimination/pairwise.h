@@ -5,8 +5,7 @@
  * A network repeats its blocks, so most pairs have the same table as another pair. Each table is
  * stored once, and results that depend on it (a submatrix, a dominance test) are computed once.
  */
-#ifndef TOFU_CORE_ELIMINATION_PAIRWISE_H_
-#define TOFU_CORE_ELIMINATION_PAIRWISE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -94,5 +93,3 @@ EliminationResult EliminatePairwise(const PairwiseProblem& problem, size_t max_e
                                     std::vector<int> order = {});
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_ELIMINATION_PAIRWISE_H_

@@ -2,8 +2,7 @@
  * \file geometry.h
  * \brief Workers, and the splits of axes and tensors among them.
  */
-#ifndef TOFU_CORE_GEOMETRY_GEOMETRY_H_
-#define TOFU_CORE_GEOMETRY_GEOMETRY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -236,5 +235,3 @@ int64_t CountCoverage(const Boxes& boxes, const std::vector<int>& numbers,
                       const std::vector<int64_t>& shape);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_GEOMETRY_GEOMETRY_H_

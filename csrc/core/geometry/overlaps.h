@@ -6,8 +6,7 @@
  * each dimension their intervals differ in few ways. So the lengths of the intersections are
  * computed once for each dimension and way, and a volume is a product of lengths.
  */
-#ifndef TOFU_CORE_GEOMETRY_OVERLAPS_H_
-#define TOFU_CORE_GEOMETRY_OVERLAPS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -67,5 +66,3 @@ class Overlaps {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_GEOMETRY_OVERLAPS_H_

@@ -14,8 +14,7 @@
  *  - A fetch reads a box of an entry in that entry's coordinates (Source::begin), along the fetch's
  * dimensions or the dimensions named by Source::along.
  */
-#ifndef TOFU_CORE_PROGRAM_PROGRAM_H_
-#define TOFU_CORE_PROGRAM_PROGRAM_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -264,5 +263,3 @@ inline Program DecodeProgram(const int64_t* data, size_t size) {
 }
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_PROGRAM_PROGRAM_H_

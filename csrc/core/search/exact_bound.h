@@ -2,8 +2,7 @@
  * \file exact_bound.h
  * \brief The main loop of the exact search: bounds, removal of values, and elimination of the rest.
  */
-#ifndef TOFU_CORE_SEARCH_EXACT_BOUND_H_
-#define TOFU_CORE_SEARCH_EXACT_BOUND_H_
+#pragma once
 
 #include "core/search/exact_problem.h"
 #include "core/search/exact_state.h"
@@ -21,5 +20,3 @@ namespace tofu {
 void SearchByBounds(const ExactProblem& problem, Part* part, ExactState* state);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_EXACT_BOUND_H_

@@ -2,8 +2,7 @@
  * \file exact_state.h
  * \brief State of the exact search: the best plan, the bound, and the effort and memory spent.
  */
-#ifndef TOFU_CORE_SEARCH_EXACT_STATE_H_
-#define TOFU_CORE_SEARCH_EXACT_STATE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -108,5 +107,3 @@ class ExactState {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_EXACT_STATE_H_

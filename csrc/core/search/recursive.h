@@ -7,8 +7,7 @@
  * Structural hashes (canonical.h) decide between plans of equal cost, so the plan does not depend
  * on ids or names.
  */
-#ifndef TOFU_CORE_SEARCH_RECURSIVE_H_
-#define TOFU_CORE_SEARCH_RECURSIVE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -39,5 +38,3 @@ SearchResult SearchRecursive(const Graph& graph, const WorkerGrid& grid, const H
                              const SearchProgress& progress);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_RECURSIVE_H_

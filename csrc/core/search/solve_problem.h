@@ -2,8 +2,7 @@
  * \file solve_problem.h
  * \brief The best values of a tabulated problem, with a proof or a bound.
  */
-#ifndef TOFU_CORE_SEARCH_SOLVE_PROBLEM_H_
-#define TOFU_CORE_SEARCH_SOLVE_PROBLEM_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -49,5 +48,3 @@ double CountAdditions(const WorkerGrid& grid);
 ExactSize MakeSize(const ExactLimits& limits, double additions_per_entry);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_SOLVE_PROBLEM_H_

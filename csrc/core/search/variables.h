@@ -3,8 +3,7 @@
  * \brief The variables of a search: one for each class of operators that share a choice, and one
  * for each class of tied tensors, which share a layout.
  */
-#ifndef TOFU_CORE_SEARCH_VARIABLES_H_
-#define TOFU_CORE_SEARCH_VARIABLES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -145,5 +144,3 @@ class SearchVariables {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_VARIABLES_H_

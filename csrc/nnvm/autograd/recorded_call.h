@@ -6,8 +6,7 @@
  * These operators may hold scratch memory that the backward needs, and wait for its results: a
  * deadlock. Here, the thread that issues operators runs the backward in its turn.
  */
-#ifndef TOFU_NNVM_AUTOGRAD_RECORDED_CALL_H_
-#define TOFU_NNVM_AUTOGRAD_RECORDED_CALL_H_
+#pragma once
 
 #include <functional>
 #include <vector>
@@ -32,5 +31,3 @@ void RecordCall(const std::vector<ObjectHandle>& inputs, const std::vector<Objec
 bool NeedsGradient(ObjectHandle array);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_AUTOGRAD_RECORDED_CALL_H_

@@ -2,8 +2,7 @@
  * \file abi_check.h
  * \brief Check of class layouts and calling conventions against the loaded libmxnet.so.
  */
-#ifndef TOFU_NNVM_BASE_ABI_CHECK_H_
-#define TOFU_NNVM_BASE_ABI_CHECK_H_
+#pragma once
 
 namespace tofu::nnvm_layer {
 
@@ -14,5 +13,3 @@ namespace tofu::nnvm_layer {
 void CheckAbi();
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_BASE_ABI_CHECK_H_

@@ -2,8 +2,7 @@
  * \file gpu_call.h
  * \brief Helpers for operators that launch kernels of csrc/cuda.
  */
-#ifndef TOFU_NNVM_BASE_GPU_CALL_H_
-#define TOFU_NNVM_BASE_GPU_CALL_H_
+#pragma once
 
 #include <exception>
 #include <string>
@@ -39,5 +38,3 @@ void CallGpu(const std::string& node, const Action& action) {
 }
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_BASE_GPU_CALL_H_

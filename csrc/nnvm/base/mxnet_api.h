@@ -3,8 +3,7 @@
  * \brief The parts of MXNet 1.9.1 that csrc/nnvm uses: public headers, and exported functions that
  * only private headers declare (src/executor/exec_pass.h, graph_executor.h).
  */
-#ifndef TOFU_NNVM_BASE_MXNET_API_H_
-#define TOFU_NNVM_BASE_MXNET_API_H_
+#pragma once
 
 #include <mxnet/base.h>
 #include <mxnet/executor.h>
@@ -26,8 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace mxnet {
-namespace exec {
+namespace mxnet::exec {
 nnvm::Graph InferShape(nnvm::Graph&& graph, mxnet::ShapeVector&& shapes, const std::string& key);
 nnvm::Graph InferType(nnvm::Graph&& graph, nnvm::DTypeVector&& types, const std::string& key);
 nnvm::Graph DetectInplaceAddTo(nnvm::Graph graph);
@@ -43,8 +41,7 @@ class GraphExecutor {
    * nodes. */
   void BulkOpSegs(size_t begin, size_t end, size_t max_nodes);
 };
-}  // namespace exec
-}  // namespace mxnet
+}  // namespace mxnet::exec
 
 namespace tofu::nnvm_layer {
 
@@ -117,5 +114,3 @@ inline void ReplacePass(const char* name, nnvm::PassFunction body, nnvm::PassFun
 }
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_BASE_MXNET_API_H_

@@ -3,8 +3,7 @@
  * \brief The gradient of Deconvolution in three dimensions, for which MXNet has no plain kernel on
  * CPUs.
  */
-#ifndef TOFU_NNVM_EXECUTION_DECONVOLUTION_H_
-#define TOFU_NNVM_EXECUTION_DECONVOLUTION_H_
+#pragma once
 
 #include "nnvm/base/mxnet_api.h"
 
@@ -21,5 +20,3 @@ namespace tofu::nnvm_layer {
 mxnet::FCompute DeconvolutionGradient(const mxnet::FCompute& plain);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_EXECUTION_DECONVOLUTION_H_

@@ -3,8 +3,7 @@
  * \brief Construction of the execution graph, an NNVM graph for all workers: copies of operators,
  * and fetches between them.
  */
-#ifndef TOFU_NNVM_EXECUTION_EXECUTION_GRAPH_H_
-#define TOFU_NNVM_EXECUTION_EXECUTION_GRAPH_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -126,5 +125,3 @@ class ExecutionGraphBuilder {
 };
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_EXECUTION_EXECUTION_GRAPH_H_

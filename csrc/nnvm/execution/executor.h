@@ -2,8 +2,7 @@
  * \file executor.h
  * \brief Execution of a bound graph in parts: the two phases of a training step.
  */
-#ifndef TOFU_NNVM_EXECUTION_EXECUTOR_H_
-#define TOFU_NNVM_EXECUTION_EXECUTOR_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -65,5 +64,3 @@ int64_t CountWrites(ObjectHandle array);
 std::uint64_t DigestArray(ObjectHandle array);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_EXECUTION_EXECUTOR_H_

@@ -2,8 +2,7 @@
  * \file layout_flow.h
  * \brief Choice of the convolutions whose outputs may have oneDNN's layout, blocks of channels.
  */
-#ifndef TOFU_NNVM_EXECUTION_LAYOUT_FLOW_H_
-#define TOFU_NNVM_EXECUTION_LAYOUT_FLOW_H_
+#pragma once
 
 #include <vector>
 
@@ -25,5 +24,3 @@ namespace tofu::nnvm_layer {
 void ChooseBlockedOutputs(const Program& program, const std::vector<nnvm::ObjectPtr>& nodes);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_EXECUTION_LAYOUT_FLOW_H_

@@ -2,8 +2,7 @@
  * \file marked_outputs.h
  * \brief Marks on outputs of nodes, for memory planning.
  */
-#ifndef TOFU_NNVM_EXECUTION_MARKED_OUTPUTS_H_
-#define TOFU_NNVM_EXECUTION_MARKED_OUTPUTS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -46,5 +45,3 @@ struct KeepingGraph {
 KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_EXECUTION_MARKED_OUTPUTS_H_

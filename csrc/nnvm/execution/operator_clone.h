@@ -3,8 +3,7 @@
  * \brief Clones of MXNet's operators, which infer shapes, choose kernels or lay out arrays in
  * another way, because the originals would be wrong or slow on shards.
  */
-#ifndef TOFU_NNVM_EXECUTION_OPERATOR_CLONE_H_
-#define TOFU_NNVM_EXECUTION_OPERATOR_CLONE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -69,5 +68,3 @@ void SetCloneOutputs(const std::vector<Extents>& shapes, const std::vector<int>&
                      nnvm::NodeAttrs* attrs);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_EXECUTION_OPERATOR_CLONE_H_

@@ -6,8 +6,7 @@
  * It is the only operator of a partitioned graph that reads memory of other devices. The inputs may
  * be on any device; the output is on the device of the operator.
  */
-#ifndef TOFU_NNVM_FETCH_MULTI_FETCH_H_
-#define TOFU_NNVM_FETCH_MULTI_FETCH_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -54,5 +53,3 @@ const MultiFetchParam& MultiFetchParamOf(const nnvm::NodeAttrs& attrs);
 const nnvm::Op* MultiFetchOp();
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_FETCH_MULTI_FETCH_H_

@@ -3,8 +3,7 @@
  * \brief _tofu_multi_fetch on GPUs. A fetch is prepared when its graph is bound, and is then one
  * launch per run.
  */
-#ifndef TOFU_NNVM_FETCH_MULTI_FETCH_GPU_H_
-#define TOFU_NNVM_FETCH_MULTI_FETCH_GPU_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -60,5 +59,3 @@ void ComputeMultiFetchOnGpu(const nnvm::NodeAttrs& attrs, const mxnet::OpContext
                             const std::vector<mxnet::TBlob>& outputs);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_FETCH_MULTI_FETCH_GPU_H_

@@ -2,8 +2,7 @@
  * \file multi_fetch_kernel.h
  * \brief The CPU kernel of _tofu_multi_fetch, and its counters.
  */
-#ifndef TOFU_NNVM_FETCH_MULTI_FETCH_KERNEL_H_
-#define TOFU_NNVM_FETCH_MULTI_FETCH_KERNEL_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -46,5 +45,3 @@ void ComputeMultiFetch(const nnvm::NodeAttrs& attrs, const mxnet::OpContext& con
                        const std::vector<mxnet::TBlob>& outputs);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_FETCH_MULTI_FETCH_KERNEL_H_

@@ -2,8 +2,7 @@
  * \file piece_runs.h
  * \brief A piece as contiguous runs of equal length.
  */
-#ifndef TOFU_NNVM_FETCH_PIECE_RUNS_H_
-#define TOFU_NNVM_FETCH_PIECE_RUNS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -46,5 +45,3 @@ class PieceRuns {
 };
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_FETCH_PIECE_RUNS_H_

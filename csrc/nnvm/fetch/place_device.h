@@ -2,8 +2,7 @@
  * \file place_device.h
  * \brief MXNet's pass PlaceDevice, extended for partitioned graphs.
  */
-#ifndef TOFU_NNVM_FETCH_PLACE_DEVICE_H_
-#define TOFU_NNVM_FETCH_PLACE_DEVICE_H_
+#pragma once
 
 #include "nnvm/base/mxnet_api.h"
 
@@ -30,5 +29,3 @@ bool IsPartitioned(const nnvm::IndexedGraph& index);
 void InstallPlaceDevice();
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_FETCH_PLACE_DEVICE_H_

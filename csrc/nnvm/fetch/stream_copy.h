@@ -2,8 +2,7 @@
  * \file stream_copy.h
  * \brief A copy that bypasses the caches.
  */
-#ifndef TOFU_NNVM_FETCH_STREAM_COPY_H_
-#define TOFU_NNVM_FETCH_STREAM_COPY_H_
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -49,5 +48,3 @@ inline void FinishStreams() {
 }
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_FETCH_STREAM_COPY_H_

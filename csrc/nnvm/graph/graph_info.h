@@ -2,8 +2,7 @@
  * \file graph_info.h
  * \brief Descriptions of graphs and operators for Python.
  */
-#ifndef TOFU_NNVM_GRAPH_GRAPH_INFO_H_
-#define TOFU_NNVM_GRAPH_GRAPH_INFO_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -68,5 +67,3 @@ std::vector<uint32_t> ListMutableInputs(const nnvm::NodeAttrs& attrs);
 std::vector<uint32_t> ListIgnoredInputs(const nnvm::NodeAttrs& attrs);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_GRAPH_GRAPH_INFO_H_

@@ -2,8 +2,7 @@
  * \file inference.h
  * \brief Inference of shapes and types by MXNet.
  */
-#ifndef TOFU_NNVM_GRAPH_INFERENCE_H_
-#define TOFU_NNVM_GRAPH_INFERENCE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -61,5 +60,3 @@ OperatorShapes InferOperator(const std::string& op,
                              const std::vector<MaybeShape>& inputs);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_GRAPH_INFERENCE_H_

@@ -2,8 +2,7 @@
  * \file training_graph.h
  * \brief Forward and backward pass of a symbol as one graph (paper section 6).
  */
-#ifndef TOFU_NNVM_GRAPH_TRAINING_GRAPH_H_
-#define TOFU_NNVM_GRAPH_TRAINING_GRAPH_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -26,5 +25,3 @@ extern const char kHeadGradientPrefix[];
 SymbolHandle BuildTrainingGraph(SymbolHandle symbol, const std::vector<std::string>& wrt);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_GRAPH_TRAINING_GRAPH_H_

@@ -5,8 +5,7 @@
  * The same function places the buffers of an execution graph (pack_memory.h) and those of an
  * outline (outline_memory.h), so the memory predicted for a plan is the memory that is allocated.
  */
-#ifndef TOFU_NNVM_MEMORY_BUFFER_PLAN_H_
-#define TOFU_NNVM_MEMORY_BUFFER_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -84,5 +83,3 @@ struct BufferPlan {
 BufferPlan PlanBuffers(const MemoryGraph& graph);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_MEMORY_BUFFER_PLAN_H_

@@ -2,8 +2,7 @@
  * \file check_fetches.h
  * \brief Checks of the fetches of an execution graph.
  */
-#ifndef TOFU_NNVM_MEMORY_CHECK_FETCHES_H_
-#define TOFU_NNVM_MEMORY_CHECK_FETCHES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -25,5 +24,3 @@ std::vector<std::string> FindFetchProblems(const PlannedGraph& planned);
 int64_t CountRemoteBytes(const PlannedGraph& planned);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_MEMORY_CHECK_FETCHES_H_

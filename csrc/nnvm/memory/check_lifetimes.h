@@ -2,8 +2,7 @@
  * \file check_lifetimes.h
  * \brief Check that every node finds its inputs in memory in any order that the engine may choose.
  */
-#ifndef TOFU_NNVM_MEMORY_CHECK_LIFETIMES_H_
-#define TOFU_NNVM_MEMORY_CHECK_LIFETIMES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -35,5 +34,3 @@ namespace tofu::nnvm_layer {
 std::vector<std::string> FindLifetimeProblems(const EngineView& view);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_MEMORY_CHECK_LIFETIMES_H_

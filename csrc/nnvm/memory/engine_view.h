@@ -2,8 +2,7 @@
  * \file engine_view.h
  * \brief A bound graph as MXNet's engine sees it: the memory that each node reads and writes.
  */
-#ifndef TOFU_NNVM_MEMORY_ENGINE_VIEW_H_
-#define TOFU_NNVM_MEMORY_ENGINE_VIEW_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -48,5 +47,3 @@ struct EngineView {
 EngineView ViewAsEngine(const PlannedGraph& planned);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_MEMORY_ENGINE_VIEW_H_

@@ -2,8 +2,7 @@
  * \file kernel_memory.h
  * \brief Use of memory by MXNet's kernels, as MXNet's operators declare it.
  */
-#ifndef TOFU_NNVM_MEMORY_KERNEL_MEMORY_H_
-#define TOFU_NNVM_MEMORY_KERNEL_MEMORY_H_
+#pragma once
 
 #include "nnvm/base/mxnet_api.h"
 #include "nnvm/memory/buffer_plan.h"
@@ -14,5 +13,3 @@ namespace tofu::nnvm_layer {
 KernelMemory DescribeKernel(const nnvm::NodeAttrs& attrs);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_MEMORY_KERNEL_MEMORY_H_

@@ -2,8 +2,7 @@
  * \file memory_plan.h
  * \brief The memory that a graph needs on each device, from MXNet's planner. Nothing is allocated.
  */
-#ifndef TOFU_NNVM_MEMORY_MEMORY_PLAN_H_
-#define TOFU_NNVM_MEMORY_MEMORY_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -83,5 +82,3 @@ int64_t RoundUpBuffer(int64_t bytes);
 std::map<std::string, DeviceMemory> SumMemory(const MemoryPlan& plan);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_MEMORY_MEMORY_PLAN_H_

@@ -2,8 +2,7 @@
  * \file outline_memory.h
  * \brief Memory of workers, from outlines. No graph is built.
  */
-#ifndef TOFU_NNVM_MEMORY_OUTLINE_MEMORY_H_
-#define TOFU_NNVM_MEMORY_OUTLINE_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -29,5 +28,3 @@ std::vector<int64_t> CountPoolBytes(const ExecutionGraphBuilder& builder,
                                     const std::vector<OutlineCode>& outlines);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_MEMORY_OUTLINE_MEMORY_H_

@@ -2,8 +2,7 @@
  * \file pack_memory.h
  * \brief MXNet's pass MXPlanMemory, with better packing for partitioned graphs.
  */
-#ifndef TOFU_NNVM_MEMORY_PACK_MEMORY_H_
-#define TOFU_NNVM_MEMORY_PACK_MEMORY_H_
+#pragma once
 
 namespace tofu::nnvm_layer {
 
@@ -14,5 +13,3 @@ namespace tofu::nnvm_layer {
 void InstallPackMemory();
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_MEMORY_PACK_MEMORY_H_

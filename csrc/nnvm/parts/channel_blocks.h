@@ -3,8 +3,7 @@
  * \brief Arrays in the layout of oneDNN's convolutions on CPUs: [batch][channels /
  * block][space][block]. Channels are dimension 1.
  */
-#ifndef TOFU_NNVM_PARTS_CHANNEL_BLOCKS_H_
-#define TOFU_NNVM_PARTS_CHANNEL_BLOCKS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -27,5 +26,3 @@ void DeclareBlocks(int64_t block, mxnet::NDArray output);
 mxnet::TBlob MemoryOf(const mxnet::NDArray& array);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_PARTS_CHANNEL_BLOCKS_H_

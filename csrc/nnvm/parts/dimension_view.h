@@ -4,8 +4,7 @@
  *
  * Sums are in double precision. Inner loops are over contiguous elements if possible.
  */
-#ifndef TOFU_NNVM_PARTS_DIMENSION_VIEW_H_
-#define TOFU_NNVM_PARTS_DIMENSION_VIEW_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -243,5 +242,3 @@ void MapElements(mxnet::OpReqType request, const mxnet::TBlob& out, const Value&
 }
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_PARTS_DIMENSION_VIEW_H_

@@ -2,8 +2,7 @@
  * \file indexed_view.h
  * \brief Indices into a dimension.
  */
-#ifndef TOFU_NNVM_PARTS_INDEXED_VIEW_H_
-#define TOFU_NNVM_PARTS_INDEXED_VIEW_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -34,5 +33,3 @@ inline std::vector<int64_t> FindRows(const cuda::Positions& positions, const TBl
 }
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_PARTS_INDEXED_VIEW_H_

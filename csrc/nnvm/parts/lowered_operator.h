@@ -7,8 +7,7 @@
  * BatchNorm split by batch needs the mean of the complete batch. Its first parts compute sums over
  * a shard, and its last part uses the total sums.
  */
-#ifndef TOFU_NNVM_PARTS_LOWERED_OPERATOR_H_
-#define TOFU_NNVM_PARTS_LOWERED_OPERATOR_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -159,5 +158,3 @@ PartCall MakeCall(const NodeAttrs& attrs, const OpContext& context, const Blobs&
 mxnet::FCompute ComputeOnGpu(std::vector<cuda::PartKernel> kernels, ViewOf view);
 
 }  // namespace tofu::nnvm_layer
-
-#endif  // TOFU_NNVM_PARTS_LOWERED_OPERATOR_H_
