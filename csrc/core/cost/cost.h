@@ -151,11 +151,6 @@ LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,
 int64_t HoldingCost(const Graph& graph, int tensor, const WorkerGrid& grid,
                     const std::vector<int>& layout);
 
-/*! \brief Return one number for each worker, from its digits in rounds that replicate the output. A
- * worker reads from workers with its number. */
-std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid,
-                                const std::vector<int>& choice);
-
 /*! \brief Return true if some round of `choice` splits a reduced axis of the output. */
 bool IsPartialResult(const Output& output, const std::vector<int>& choice);
 

@@ -207,8 +207,6 @@ Boxes SplitTensor(const Graph& graph, const WorkerGrid& grid, int tensor,
 Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, const WorkerGrid& grid,
                     const std::vector<int>& layout);
 
-bool HasReplicatedRound(const std::vector<int>& choice);
-
 /*! \brief Return one number for each worker, from its digits in the rounds with is_counted(round).
  */
 template <typename IsCounted>

@@ -58,8 +58,7 @@ struct ProgramNode {
   /*! \brief Add an output that covers a box of its tensor. */
   void AddOutput(const Interval* box, int rank) {
     shapes.push_back(ExtentsOf(box, rank));
-    begins.emplace_back();
-    for (int d = 0; d < rank; ++d) begins.back().push_back(box[d].begin);
+    begins.push_back(BeginsOf(box, rank));
   }
 
   double fill() const {
