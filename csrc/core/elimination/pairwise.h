@@ -81,11 +81,8 @@ struct EliminationEstimate {
   std::vector<int> order;
 };
 
-/*! \brief Simulate elimination without tables. Sizes are floating-point numbers, because they may
- * exceed all integers. */
-EliminationEstimate EstimateElimination(const PairwiseProblem& problem);
-
-/*! \brief Estimate the elimination of a problem restricted to the kept values. */
+/*! \brief Simulate elimination over the kept values, by table sizes alone. Variables with one value
+ * connect nothing. Sizes are floating-point numbers, because they may exceed all integers. */
 EliminationEstimate EstimateElimination(const PairwiseProblem& problem, const KeptValues& kept);
 
 /*! \brief Eliminate exactly (eliminate.h), in `order` unless it is empty. */

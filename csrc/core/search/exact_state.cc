@@ -86,7 +86,7 @@ bool ExactState::Fits(const EliminationEstimate& estimate, double most_operation
 }
 
 int64_t ExactState::Solve(const Part& part, double most_operations) {
-  EliminationEstimate estimate = EstimateElimination(part.problem);
+  EliminationEstimate estimate = EstimateElimination(part.problem, part.originals);
   if (!Fits(estimate, most_operations)) return -1;
   Report("elimination");
   Spend(kAdditionsPerOperation * estimate.operations);
