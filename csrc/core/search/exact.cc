@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <new>
-#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -97,7 +96,7 @@ class ExactSearch {
     try {
       const SearchResult found = SearchRecursive(
           graph_, grid_, hints_, [this](int, int64_t) { state_.Report("recursive"); });
-      result_.recursive_bytes = SumBytes(found);
+      result_.recursive_bytes = found.total_bytes();
       Offer(found);
     } catch (const std::runtime_error&) {
       // Too densely connected for elimination: message passing will find a plan.
@@ -112,11 +111,7 @@ class ExactSearch {
     TryOffer([&] { return RefinePlan(graph_, grid_, hints_, *offered_, separate); });
   }
 
-  static int64_t SumBytes(const SearchResult& found) {
-    return std::accumulate(found.round_bytes.begin(), found.round_bytes.end(), int64_t{0});
-  }
-
-  bool Offer(const SearchResult& found) { return Offer(found.assignment, SumBytes(found)); }
+  bool Offer(const SearchResult& found) { return Offer(found.assignment, found.total_bytes()); }
 
   /*! \brief Start from this plan if it is better than those before it. Return true if it is. */
   bool Offer(const Assignment& plan, int64_t bytes) {
@@ -152,7 +147,7 @@ class ExactSearch {
       plans.push_back({std::numeric_limits<int64_t>::max(), joined});
       TryOnCoarseGrid(joined, [&](const WorkerGrid& coarse, const Hints& hints) {
         const SearchResult found = SearchRecursive(graph_, coarse, hints, {});
-        plans.back().bytes = SumBytes(found);
+        plans.back().bytes = found.total_bytes();
         return found;
       });
     }
@@ -289,13 +284,10 @@ class ExactSearch {
 
 /*! \brief Return the better plan and the higher bound of two searches. */
 ExactResult TakeBetter(ExactResult first, ExactResult second) {
-  const auto cost = [](const ExactResult& result) {
-    return std::accumulate(result.plan.round_bytes.begin(), result.plan.round_bytes.end(),
-                           int64_t{0});
-  };
-  if (cost(second) < cost(first)) first.plan = std::move(second.plan);
-  first.lower_bound = std::min(std::max(first.lower_bound, second.lower_bound), cost(first));
-  first.is_optimal = first.is_optimal || second.is_optimal || first.lower_bound == cost(first);
+  if (second.plan.total_bytes() < first.plan.total_bytes()) first.plan = std::move(second.plan);
+  const int64_t cost = first.plan.total_bytes();
+  first.lower_bound = std::min(std::max(first.lower_bound, second.lower_bound), cost);
+  first.is_optimal = first.is_optimal || second.is_optimal || first.lower_bound == cost;
   first.held_bytes = std::max(first.held_bytes, second.held_bytes);
   first.num_sweeps += second.num_sweeps;
   first.spent_seconds += second.spent_seconds;
@@ -304,8 +296,7 @@ ExactResult TakeBetter(ExactResult first, ExactResult second) {
 
 bool IsNearlyOptimal(const ExactResult& result) {
   constexpr int64_t kNarrow = 1000;
-  int64_t gap = -result.lower_bound;
-  for (int64_t bytes : result.plan.round_bytes) gap += bytes;
+  const int64_t gap = result.plan.total_bytes() - result.lower_bound;
   return result.is_optimal || gap <= result.lower_bound / kNarrow;
 }
 

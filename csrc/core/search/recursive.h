@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <vector>
 
 #include "core/cost/cost.h"
@@ -22,7 +23,12 @@ namespace tofu {
 
 struct SearchResult {
   Assignment assignment;
-  std::vector<int64_t> round_bytes;  // bytes that each round adds; they sum to the plan's cost
+  std::vector<int64_t> round_bytes;  // bytes that each round adds
+
+  /*! \brief The cost of the plan. */
+  int64_t total_bytes() const {
+    return std::accumulate(round_bytes.begin(), round_bytes.end(), int64_t{0});
+  }
 };
 
 /*! \brief Callback that receives the number of rounds done and the bytes so far. An exception from

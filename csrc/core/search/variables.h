@@ -39,6 +39,7 @@ class SearchVariables {
   int size() const { return static_cast<int>(subjects_.size()); }
   int OfOperator(int op) const { return of_operator_[op]; }
   int OfTensor(int tensor) const { return of_tensor_[tensor]; }
+  bool IsTensor(int variable) const { return subjects_[variable].is_tensor; }
 
   /*! \brief Return the structural label of a class, which does not depend on ids and names. */
   uint64_t label(int variable) const { return labels_[variable]; }
