@@ -112,8 +112,8 @@ class ExecutionGraphBuilder {
   const OwnOperator& FindOwnOperator(int64_t op) const;
   nnvm::NodeAttrs MakeOwnAttributes(const ProgramNode& node) const;
 
-  /*! \brief Return the attributes in which a worker's copy differs from the operator, or null. */
-  const AttributeChanges* ChangesOf(const ProgramNode& node) const;
+  /*! \brief Return the attributes in which a worker's copy differs from the operator. */
+  const AttributeChanges& ChangesOf(const ProgramNode& node) const;
 
   /*! \brief Apply the worker's changes and parse the attributes again. A backward operator without
    * a parser uses the parser of its forward operator. */
