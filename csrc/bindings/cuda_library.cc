@@ -72,8 +72,7 @@ TOFU_EXPORT int TofuCudaCompile(const char* file, const char* type, int capabili
                                 const char** image, size_t* bytes) {
   static thread_local std::string result;
   return Guard([&] {
-    result = as_ptx != 0 ? tofu::cuda::CompileToPtx(file, type, capability)
-                         : tofu::cuda::CompileKernels(file, type, capability);
+    result = tofu::cuda::CompileKernels(file, type, capability, as_ptx != 0);
     *image = result.data();
     *bytes = result.size();
   });

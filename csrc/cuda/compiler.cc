@@ -250,13 +250,9 @@ int CompilerVersion() {
 }
 
 std::string CompileKernels(const std::string& file, const std::string& type,
-                           ComputeCapability capability) {
-  return Compile(file, type, ChooseArchitecture(capability));
-}
-
-std::string CompileToPtx(const std::string& file, const std::string& type,
-                         ComputeCapability capability) {
-  return Compile(file, type, "compute_" + std::to_string(capability));
+                           ComputeCapability capability, bool as_ptx) {
+  return Compile(file, type,
+                 as_ptx ? "compute_" + std::to_string(capability) : ChooseArchitecture(capability));
 }
 
 std::string GetKernels(const std::string& file, const std::string& type,
