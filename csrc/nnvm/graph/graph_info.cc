@@ -87,8 +87,8 @@ std::vector<uint32_t> ListMutableInputs(const nnvm::NodeAttrs& attrs) {
 }
 
 std::vector<uint32_t> ListIgnoredInputs(const nnvm::NodeAttrs& attrs) {
-  const auto ignore = GetOpAttr<nnvm::FIgnoreInputs>(attrs.op, "FIgnoreInputs");
-  return ignore == nullptr ? std::vector<uint32_t>() : ignore(attrs);
+  static const auto& ignored = Op::GetAttr<nnvm::FIgnoreInputs>("FIgnoreInputs");
+  return ignored.contains(attrs.op) ? ignored[attrs.op](attrs) : std::vector<uint32_t>();
 }
 
 void CheckEdges(SymbolHandle symbol) {
