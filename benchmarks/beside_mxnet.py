@@ -1,5 +1,6 @@
 """Time and memory of training steps, with Tofu and with MXNet's data parallelism, on the same processors.
 
+\b
     python -m benchmarks.beside_mxnet
     python -m benchmarks.beside_mxnet --workers 2,4 --rounds 5
 

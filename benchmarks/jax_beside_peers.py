@@ -1,5 +1,6 @@
 """Step times on virtual devices of this machine, with Tofu's plans and with hand-made plans (*peers*).
 
+\b
     python -m benchmarks.jax_beside_peers
     python -m benchmarks.jax_beside_peers --workers 4 --model MLP --model "LSTM 2x4" --rounds 40
 

@@ -1,5 +1,6 @@
 """Communication of a JAX step with Tofu's plans and with hand-made plans (*peers*), counted in the programs that XLA compiles.
 
+\b
     python -m benchmarks.jax_compare --workers 8 [--model MLP ...]
     python -m benchmarks.jax_compare --model "24-layer Transformer" --model ResNet-50
     TPU_LIBRARY_PATH=.../libtpu.so python -m benchmarks.jax_compare --platform tpu [--model MLP ...]

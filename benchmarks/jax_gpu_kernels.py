@@ -1,5 +1,6 @@
 """Correctness of `tofu.jax` steps that only a GPU can run: attention by cuDNN and Pallas, and residuals in the host's memory.
 
+\b
     python -m benchmarks.jax_gpu_kernels --json FILE
 
 Each step is planned for one worker, and its results are compared with `jax.jit` on the GPU. The scratch memory that XLA

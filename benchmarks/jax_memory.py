@@ -1,5 +1,6 @@
 """Predicted memory of temporary arrays of JAX steps, compared with XLA's count, on one device and on several.
 
+\b
     python -m benchmarks.jax_memory [--models nnx.perceptron,linen.resnet] [--workers 2,8]
     python -m benchmarks.jax_memory --models "MLP,Transformer block,LSTM 2x4,ResNet,12-layer Transformer,ResNet-50" --workers 8
 

@@ -1,5 +1,6 @@
 """Bytes that slices, updates, cumulative sums and similar operators transfer, compared with the best known algorithm.
 
+\b
     python -m benchmarks.jax_moves
     python -m benchmarks.jax_moves cumsum sort "argmax of a vector"
 

@@ -1,5 +1,6 @@
 """Time of a partitioned JAX step on one device, compared with `jax.jit` of the step without Tofu.
 
+\b
     python -m benchmarks.jax_step_time                     real sizes, on the GPU that JAX sees
     python -m benchmarks.jax_step_time --small             sizes that a CPU runs in seconds
 

@@ -1,5 +1,6 @@
 """Memory of a worker, compared with an equal share of one device's memory (section 6 and Figure 7 of the paper).
 
+\b
     python -m benchmarks.memory
 
 A ratio is k times the planned bytes of the worker that needs most, divided by the bytes of one device, for k workers.

@@ -1,5 +1,6 @@
 """Time of the searches, and quality of their plans, from shapes alone.
 
+\b
     python -m benchmarks.search stages          seconds of each pass, and bytes of every algorithm
     python -m benchmarks.search scaling         seconds for ResNets of 152 to 1,520 layers, Transformers of 12 to 96
     python -m benchmarks.search optimality      distance of the default plan from the best one (part of an hour)

@@ -1,5 +1,6 @@
 """Accuracy of the simulation: predicted and measured times of training steps on this machine.
 
+\b
     python -m benchmarks.simulation
     python -m benchmarks.simulation --machine machine.json --rounds 5 --output results.json
 

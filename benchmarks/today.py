@@ -1,5 +1,6 @@
 """Plans for large models on many devices in JAX, beside data, tensor and pipeline parallelism by formula.
 
+\b
     python -m benchmarks.today
     python -m benchmarks.today --models llama-8b,mixtral-8x7b --devices 8,64 --levels one,two --json rows.json
     python -m benchmarks.today --models "llama-*" --plans small --seconds 10,60 --repeat 3

@@ -1,5 +1,6 @@
 """The paper's training runs: speed, memory and communication of a large model over several devices.
 
+\b
     python -m benchmarks.train --model wresnet-152-10 --ngpus 8 --batch 8
     python -m benchmarks.train --model rnn-8-8k --ngpus 8 --batch 128
     python -m benchmarks.train --model wresnet-152-10 --ngpus 8 --batch 8 --contexts cpu --scale 16 --steps 3

@@ -1,8 +1,8 @@
-"""csrc/core in Python: semantic graphs, their cost, searches, and execution programs.
+"""Python interface of csrc/core: graphs, the cost of plans, searches, and programs.
 
 Tensors and operators are numbered in the order in which they are added. These numbers are their ids. A choice has a
-number for each round of the recursion: the axis of an operator, or the dimension of a tensor, that is split in the
-round, and -1 if nothing is split. A ValueError names the operator or tensor and the rule that it violates.
+number for each round: the axis of an operator, or the dimension of a tensor, that the round splits. -1 means that
+nothing is split. If a call breaks a rule, a ValueError names the operator or tensor and the rule.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,26 +18,26 @@ Kind: TypeAlias = Literal["operator", "tensor"]
 Term: TypeAlias = tuple[int, int]
 """(axis, coefficient)"""
 Row: TypeAlias = tuple[Sequence[Term], int, int]
-"""(terms, lower, upper): [lower + minima of the terms, upper + maxima of the terms)."""
+"""(terms, lower, upper), as in `tofu.analysis.access.Row`."""
 Input: TypeAlias = (
     tuple[int, Sequence[Row], Sequence[int], float]
     | tuple[int, Sequence[Row], Sequence[int], float, bool]
     | tuple[int, Sequence[Row], Sequence[int], float, bool, bool]
 )
-"""(tensor, rows, addend_axes, fill[, is_held[, is_read]]). is_held: the operator writes the tensor in place, so each
-worker's region must be exactly its shard. is_read: False if the kernel uses only the shape of the tensor, so that
-it can be replaced by zeros."""
+"""(tensor, rows, addend_axes, fill[, is_held[, is_read]]). If is_held is True, the operator writes the tensor in place,
+and each worker's region must be its shard. If is_read is False, the kernel uses only the tensor's shape, and may
+receive zeros."""
 Output: TypeAlias = tuple[int, Sequence[Row], Sequence[int]]
 """(tensor, rows, combine): `combine` has one of the four constants below for each axis."""
 
 CONCAT: int
-"""The region moves with the axis, and parts are disjoint."""
+"""The parts are disjoint regions."""
 REDUCE: int
-"""The region does not depend on the axis, and parts are partial sums."""
+"""The parts are partial sums."""
 REPLICATE: int
-"""All parts compute the same."""
+"""The parts are equal."""
 OVERLAP_ADD: int
-"""The region moves with the axis, and parts overlap and are added."""
+"""The parts overlap, and are summed."""
 
 class Graph:
     """Tensors and operators. Operators are added in topological order, and checked."""
@@ -46,8 +46,8 @@ class Graph:
     def add_tensor(self, shape: Sequence[int], element_bytes: int, replicable: bool, label: int, times: int = 1) -> int:
         """Add a tensor and return its id.
 
-        `replicable` is true if the tensor is small and may stay whole. `label` has 64 bits and is equal for equal tensors.
-        `times` says how often the tensor is computed in a training step; `element_bytes` counts all of these.
+        `replicable` is True if every worker may store the whole tensor. `label` is a 64-bit number, equal for equal
+        tensors. If the tensor is computed several `times` in a training step, `element_bytes` counts all of them.
         """
     def add_operator(
         self,
@@ -67,14 +67,19 @@ class Graph:
     ) -> int:
         """Add an operator and return its id.
 
-        Phase 0 is forward, 1 backward, 2 update. Operators of one `group` and phase have equal axis extents, and share fetches
-        if they have the same choice. `follows_tensor`: the axes are the dimensions of this tensor, and the choice is its layout
-        (weight updates). `same_choice_as`: an earlier operator with the same axis extents. `fetched_axes`: the operator only
-        moves cells, and along these axes fetches replace its copies. `uneven_axes`: in a graph that splits equally, axes whose
-        parts may overlap. `always_fetched`: fetches always replace its copies, and it
-        reads exactly its rows. `absent`: (position among the inputs, then the outputs; dimension; row) for each dimension along
-        which cells move but which a tensor lacks. `nestings`: pairs of axes, of which the first can be split only when every
-        part of the second has extent 1.
+        - `phase`: 0 is forward, 1 backward, 2 update.
+        - `group`: operators of one group and phase have equal axis extents. They share fetches if their choices are
+          equal.
+        - `follows_tensor`: for weight updates. The axes are the dimensions of this tensor, and the choice is its
+          layout.
+        - `same_choice_as`: an earlier operator with the same axis extents, whose choice this operator must take.
+        - `fetched_axes`: axes along which the operator only moves elements. If one is split, a fetch replaces the
+          operator.
+        - `uneven_axes`: in a graph that splits equally, axes whose parts may overlap.
+        - `absent`: (tensor, dimension, row) for each dimension that a tensor lacks, as in a stack. The tensor is a
+          position among the inputs, then the outputs.
+        - `always_fetched`: True if fetches always replace the operator.
+        - `nestings`: pairs of axes. The first can be split only after the second is split into single positions.
         """
     def add_operator_like(
         self,
@@ -90,37 +95,37 @@ class Graph:
     def copy(self) -> Graph:
         """Return an independent copy."""
     def share_choices(self, bound: Sequence[tuple[int, int]]) -> None:
-        """Let the first operator of each pair have the choice of the second, an earlier one with the same axis extents."""
+        """Give the first operator of each pair the choice of the second, an earlier operator."""
     def tie_tensors(self, a: int, b: int) -> None:
-        """Give both tensors the same layout. ValueError if the shapes differ or one tensor is replicable."""
+        """Give both tensors the same layout. Raise ValueError if their shapes differ, or only one is replicable."""
     def hold(self, tensor: int, price: float) -> None:
-        """Let the search replicate a tensor and those tied to it. It pays `price` for each byte that a worker holds."""
+        """Let the search replicate a tensor and all tensors tied to it, at `price` per byte that a worker holds."""
     def repeat(self, operator: int) -> None:
         """Let the search replicate an operator: every worker computes all of it."""
     def split_equally(self) -> None:
-        """From now on, split dimensions and axes only into equal parts."""
+        """Split dimensions and axes only into equal parts from now on."""
     def split_unevenly(self, tensor: int) -> None:
-        """In a graph that splits equally, let the parts of a tensor overlap along dimensions that have no equal disjoint parts."""
+        """Let parts of a tensor overlap along dimensions that cannot be divided equally."""
     def share_regions(self) -> None:
         """Let all readers of a tensor in one phase share fetched regions."""
     def stage_small_sums(self) -> None:
-        """Reduce partial results of replicable tensors in two stages as well: each worker sums a part, then fetches the others."""
+        """Reduce small tensors in two stages, too: each worker sums one part, then fetches the other parts."""
     def relay_in_groups(self) -> None:
-        """On an interconnect, count elements that several workers of a group need, and their partial results, as crossing a level once."""
+        """Count an element only once per level of the interconnect if several workers of a group need or add to it."""
     def mark_output(self, tensor: int) -> None:
-        """Mark a tensor as output of the graph. The order of these calls matters to the search."""
+        """Mark a tensor as the next output of the graph."""
     @property
     def num_tensors(self) -> int: ...
     @property
     def num_operators(self) -> int: ...
     def tensor_class(self, tensor: int) -> int:
-        """Return the first of the tensors that are tied to this one."""
+        """Return the first tensor that is tied to this one."""
     def uneven_dimensions(self, tensor: int) -> list[int]:
-        """Return the dimensions whose parts may overlap because they cannot be equal and disjoint."""
+        """Return the dimensions whose parts may overlap."""
     def uneven_axes(self, operator: int) -> list[int]:
-        """Return such axes of an operator and of those that share its choice."""
+        """Return the axes whose parts may overlap, in an operator and all that share its choice."""
     def choice_root(self, operator: int) -> int:
-        """Return the first of the operators that share the choice of this one."""
+        """Return the first operator that shares the choice of this one."""
 
 class SearchResult:
     """A plan."""
@@ -179,13 +184,13 @@ def search_recursive(
     prices: Sequence[float] = ...,
     latencies: Sequence[float] = ...,
 ) -> SearchResult:
-    """Search round by round (section 5.2 of the paper). Each round is optimal given the rounds before.
+    """Find the best split of each round in turn, without changing earlier rounds (section 5.2).
 
-    Fixed choices have a number for each round: an axis or a dimension, -1 to replicate, which is always accepted, or -2
-    for no hint. `progress(rounds_done, bytes)` is called after each round; if it raises an exception, the search stops.
-    `prices` has the cost of a byte at each level of the interconnect, `latencies` the cost of a fetch that crosses it.
-    With these, costs replace bytes everywhere, rounded for each transfer. Raise ValueError with all hints that cannot be
-    met, and RuntimeError if the graph is too densely connected.
+    Fixed choices have a number for each round: an axis or a dimension, -1 to replicate (always allowed), or -2 for a
+    free choice. `progress(rounds_done, bytes)` is called after each round; if it raises an exception, the search stops.
+    `prices` has the cost of a byte that crosses each round, and `latencies` the cost of a fetch. If they are passed,
+    these costs replace bytes everywhere. Raise ValueError with all fixed choices that are impossible, and RuntimeError
+    if the graph is too densely connected.
     """
 
 def search_greedy(
@@ -194,7 +199,7 @@ def search_greedy(
     fixed_operators: Mapping[int, Sequence[int]] = ...,
     fixed_tensors: Mapping[int, Sequence[int]] = ...,
 ) -> SearchResult:
-    """Search as Spartan does: the largest tensor first, then the operators around it, each with its cheapest choice so far.
+    """Find the best split of the largest tensor first, then of the operators around it, as Spartan does.
 
     Fixed choices and errors are those of `search_recursive`.
     """
@@ -214,17 +219,16 @@ def search_exact(
     start: tuple[Int32Array, Int32Array] | None = None,
     refines_start: bool = False,
 ) -> ExactResult:
-    """Search the best of all plans, with a proof or a proven bound. All rounds are chosen together.
+    """Find the best plan for all rounds together, and a lower bound of the cost.
 
-    The result is no worse than the plan `start`, the choices of operators and of tensors, if the search may find it. With
-    `refines_start`, it only improves this plan, without coarse grids.
+    `start` has the choices of operators and tensors in a known plan. The result is no worse than `start` if the search
+    could choose `start`. With `refines_start`, the search only improves this plan.
 
-    Fixed choices, prices and errors are those of `search_recursive`. `progress(stage, best_bytes, lower_bound)` is called
-    regularly, with -1 before the first plan; the search stops if it raises an exception, or after Ctrl-C. Elimination
-    makes no tables of more than `max_table_entries` (18 bytes each). If the problem needs more than `max_bytes`, the
-    result is the best plan of the recursive search and of coarse grids, with a bound over classes of choices. These are
-    searched first for grids with more than `max_fine_rounds` rounds, otherwise only if nothing else proves the plan, and not
-    at all if `max_fine_rounds` is 2^31 - 1. Raise RuntimeError if there is no plan.
+    Fixed choices, prices and errors are those of `search_recursive`. `progress(stage, best_bytes, lower_bound)` is
+    called regularly, with -1 before the first plan. The search stops if it raises an exception, or after Ctrl-C. No
+    table has more than `max_table_entries` (18 bytes each). If the problem needs more than `max_bytes`, the search uses
+    only coarse grids and classes of choices (csrc/core/search/exact.h). They come first if there are more than
+    `max_fine_rounds` rounds. 2^31 - 1 rounds switch them off. Raise RuntimeError if there is no plan.
     """
 
 def evaluate(
@@ -237,16 +241,16 @@ def evaluate(
     reread: Sequence[int] = ...,
     latencies: Sequence[float] = ...,
 ) -> Cost:
-    """Return the cost of a feasible plan, which may replicate more than the search would.
+    """Return the cost of a plan.
 
-    `kept` lists tensors whose fetched regions stay in memory for all readers, `reread` those that every operator fetches
-    for itself.
+    `kept` lists tensors that a worker fetches only once, and keeps for all readers. `reread` lists tensors that every
+    operator fetches again.
     """
 
 def weigh_keeping(
     graph: Graph, factors: Sequence[int], operators: Int32Array, tensors: Int32Array
 ) -> list[tuple[int, int]]:
-    """Return, for each tensor, the bytes that keeping its fetched regions saves, and the bytes it holds."""
+    """Return, for each tensor, the bytes saved by keeping its fetched regions, and the bytes of these regions."""
 
 def count_levels(
     graph: Graph,
@@ -258,16 +262,17 @@ def count_levels(
     reread: Sequence[int] = ...,
     latencies: Sequence[float] = ...,
 ) -> tuple[list[int], list[int]]:
-    """Return the bytes and the number of fetches that cross each round: the first digit in which reader and owner differ.
+    """Return the bytes and the number of fetches between workers that each round is the first to separate.
 
-    The bytes sum to the total. A fetch by all workers counts once for each level: neighbouring rounds of equal price and latency.
+    The bytes sum to the total. A fetch by all workers counts once per level (neighbouring rounds of equal price and
+    latency).
     """
 
 def feasible_choices(graph: Graph, factors: Sequence[int], kind: Kind, id: int, prefix: Sequence[int]) -> list[int]:
     """Return the choices of an "operator" or a "tensor" in round len(prefix)."""
 
 def worker_boxes(graph: Graph, factors: Sequence[int], kind: Kind, id: int, choice: Sequence[int]) -> Int64Array:
-    """Return every worker's interval of each axis or dimension: [workers, axes, (begin, end)]."""
+    """Return every worker's part of each axis or dimension: [workers, axes, (begin, end)]."""
 
 def emit(
     graph: Graph,
@@ -281,7 +286,7 @@ def emit(
 ) -> Int64Array:
     """Return the encoded execution program (csrc/core/program/program.h) of the operators of these phases.
 
-    `outputs` lists tensors with layouts, or None for the layout of the plan. A tensor in another layout is fetched in phase 2.
+    `outputs` lists tensors to return, each with a layout, or with None for the plan's layout.
     """
 
 def emit_outlines(
@@ -300,7 +305,7 @@ def emit_outlines(
     """
 
 def count_traffic(graph: Graph, program: Int64Array) -> Int64Array:
-    """Return the bytes that worker i reads from worker j, [workers, workers], from the fetches of an encoded program."""
+    """Return an array [workers, workers] with the bytes that worker i reads from worker j in an encoded program."""
 
 PROGRAM_FORMAT: int
 """The first number of every encoded program."""

@@ -1,4 +1,7 @@
-"""csrc/nnvm in Python. Handles are integers as in `symbol.handle.value`. The caller owns a returned handle, and frees it."""
+"""Python interface of csrc/nnvm.
+
+Handles are integers, as in `symbol.handle.value`. The caller must free a returned handle.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar

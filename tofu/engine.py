@@ -64,20 +64,18 @@ class FrontEnd(LowerableOperators, Protocol):
     """Interface to a framework's operators: how they can be split or replaced."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return True if an operator draws random numbers in training, or, without `for_training`, in inference."""
+        """Return True if an operator draws random numbers: in training, or in inference if `for_training` is False."""
 
 
 class Backend(Protocol):
     """Interface to a framework's execution graphs, which run on all workers.
 
-    A backend builds these graphs, checks them, and measures their memory.
-
     Attributes
     ----------
     measured
-        What `measure` counts: "memory" (all buffers) or "arguments" (of the step).
+        "memory" if `measure` counts all buffers, "arguments" if it counts only the arguments of the step.
     unmeasured
-        Name of the uncounted memory in messages, such as "workspace".
+        A word in messages for memory that `measure` does not count, such as "workspace".
     """
 
     measured: str
@@ -87,10 +85,7 @@ class Backend(Protocol):
         """Return the execution graph that runs `program`. `source` is the training step that was planned."""
 
     def measure(self, source: Source, choices: Choices) -> Measured:
-        """Return the memory that each worker needs if the step is split by `choices`. Allocate nothing.
-
-        The execution graph is not built.
-        """
+        """Return the memory that each worker needs if the step is split by `choices`, without building a graph."""
 
     def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
         """Predict the peak bytes of each worker, or return None if `measure` counts them exactly.
@@ -107,7 +102,7 @@ class Backend(Protocol):
     ) -> None:
         """Raise InternalError if the execution graph `execution` is wrong.
 
-        Workers must read `communication_bytes` from each other, and need `worker_bytes` of memory.
+        For example, workers must read `communication_bytes` from each other, and need `worker_bytes` of memory.
         """
 
     def measure_whole(self, source: Source) -> int:
@@ -117,9 +112,9 @@ class Backend(Protocol):
         """Return the predicted peak of the bytes in use if one device runs the whole step alone."""
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
-        """Return the bytes that each operator's kernel reads and writes on a worker, by the operator's number.
+        """Return the bytes that each kernel reads and writes on a worker, by the number of its operator.
 
-        Return None if each operator has its own kernel.
+        Return None if the framework never combines operators in one kernel.
         """
 
 

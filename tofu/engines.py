@@ -44,7 +44,7 @@ class Registration:
             raise TofuError(str(error)) from error
 
     def defines(self, model: Any) -> bool:
-        """Return True if the framework or the engine's folder defines `model` or its class."""
+        """Return True if `model` or its class is defined in the framework, or in Tofu's folder for the framework."""
         modules = [getattr(candidate, "__module__", None) for candidate in (*type(model).__mro__, model)]
         return any(f"{module}.".startswith((f"{self.name}.", f"tofu.{self.name}.")) for module in modules)
 

@@ -83,13 +83,11 @@ class Task:
     Attributes
     ----------
     source
-        The step, as the front end returned it.
+        The step that the front end returned.
     whole_accesses
         The possible splits of each operator of `source`.
     problem
         The search problem. In its graph, some operators are *lowered*: replaced by several smaller operators.
-    settings, engine
-        The user's settings, and the engine of the framework.
     states
         Number of arrays that the optimizer keeps for each weight. A memory limit counts these arrays, too.
     """
@@ -143,7 +141,7 @@ class Partition:
     task
         The training step that was planned.
     selection
-        The split as selected, with all lowered operators.
+        The selected split, before whole operators were restored.
     """
 
     choices: Choices
@@ -173,7 +171,7 @@ class Partition:
 
     @property
     def searched(self) -> Choices:
-        """The choices in `selection`, with all lowered operators."""
+        """The choices in `selection`, before whole operators were restored."""
         return self.selection.choices
 
     @property

@@ -60,7 +60,7 @@ class Undescribed:
     fetched_bytes
         Bytes that workers read from each other for this operator in one training step.
     work_share
-        The operator's share of the work on one device, in bytes: a number from 0 to 1.
+        The operator's share of the bytes that all operators read and write, from 0 to 1.
     """
 
     reason: str
@@ -96,10 +96,10 @@ class Plan:
     step_bytes
         The bytes that each round adds to `communication_bytes`. Negative if a round saves bytes.
     level_bytes
-        The bytes that cross each level of the interconnect, from the top, one level per round. A transfer between two
-        workers belongs to the first round that separates them. Empty for old plans.
+        The bytes that cross each level of the interconnect, from the top, one level per round. A transfer counts in the
+        first round that puts its two workers into different parts. Empty for old plans.
     bandwidths, latencies
-        Bytes per second of each level, and microseconds before a read begins. Empty if the search did not use them.
+        Speed of each level in bytes per second, and its delay in microseconds. Empty if the search did not use them.
     level_waits
         Number of reads across each level in a training step. Simultaneous reads count as one.
     kept

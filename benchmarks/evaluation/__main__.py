@@ -1,5 +1,6 @@
 """The paper's evaluation (section 7) on a simulated p2.8xlarge, compared with the paper's numbers.
 
+\b
     python -m benchmarks.evaluation
     python -m benchmarks.evaluation --models wresnet-50-4,rnn-6-4k --no-sensitivity --output /tmp/evaluation
 

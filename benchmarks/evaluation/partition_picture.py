@@ -1,5 +1,6 @@
 """Figure 11: how WResNet-152-10 is partitioned among 8 workers, one repeated block of each group.
 
+\b
     python -m benchmarks.evaluation.partition_picture
 
 Also counts what section 7.4 observes. Batch and channels are both split. Convolutions of one block are split differently. The lower groups,

@@ -1,5 +1,6 @@
 """Table 1: the time to search for the best partition among 8 workers.
 
+\b
     python -m benchmarks.evaluation.search_table
 
 The paper's dynamic program tries all partitions of all tensors of a group of operators. Here, its states are only

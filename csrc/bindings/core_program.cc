@@ -76,7 +76,6 @@ py::array_t<int64_t> Traffic(const Graph& graph,
       .reshape({decoded.num_workers, decoded.num_workers});
 }
 
-/*! \brief A vector as rows of `columns` numbers. */
 py::array ToRows(std::vector<int64_t> values, int64_t columns) {
   py::array_t<int64_t> array = FromVector(std::move(values));
   return array.reshape({array.size() / columns, columns});

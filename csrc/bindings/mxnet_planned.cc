@@ -34,7 +34,6 @@ py::dict MemoryToPython(const PlannedGraph& planned) {
   return result;
 }
 
-/*! \brief One number of every entry. */
 template <typename Field>
 py::array_t<int64_t> EachEntry(const MemoryPlan& plan, Field field) {
   py::array_t<int64_t> column(plan.entries.size());

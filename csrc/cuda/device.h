@@ -50,7 +50,6 @@ class Device {
   int num_multiprocessors() const { return num_multiprocessors_; }
   ContextHandle context() const { return context_; }
 
-  /*! \brief Return the bytes of memory that are free. */
   size_t FreeBytes() const;
 
   /*!

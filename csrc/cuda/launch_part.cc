@@ -61,7 +61,6 @@ Index CountMembersOfBatch(const PartLayout& layout, Index batch) {
   return layout.packing == Packing::kOfGroup ? batch : kCellsApart;
 }
 
-/*! \brief Treat all elements as one line. */
 PartArguments AsOneLine(PartArguments arguments) {
   arguments.extent *= arguments.outer * arguments.inner;
   arguments.outer = arguments.inner = 1;

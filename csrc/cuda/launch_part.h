@@ -55,7 +55,6 @@ std::vector<PartLaunch> LaunchesOf(const PartKernel& kernel, const PartArguments
 /*! \brief Return the bytes of an element of a type for which parts have kernels. */
 int BytesOfElement(const std::string& type);
 
-/*! \brief Launch a part on a stream of the GPU. */
 void LaunchPart(const PartKernel& kernel, const std::string& type, int device, StreamHandle stream,
                 const PartArguments& arguments);
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kWords = 1 << 18;  // 1 MiB: more than one page of most sizes
 
-/*! \brief Words that differ from those of all other pairs at each place. */
+/*! \brief Return words that differ, at each place, from the words of all other pairs. */
 std::vector<uint32_t> PatternOf(int reader, int owner) {
   std::vector<uint32_t> words(kWords);
   uint32_t word = 2654435761u * static_cast<uint32_t>(reader * 64 + owner + 1);

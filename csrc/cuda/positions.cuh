@@ -59,7 +59,7 @@ struct Positions {
     }
   }
 
-  /*! \brief The same for a line along the dimension. */
+  /*! \brief Return the position of the index of a line along the dimension, as Locate does. */
   TOFU_DEVICE Index LocateOnLine(const void* indices, Index line) const {
     return Locate(indices, line / lines);
   }

@@ -1,7 +1,7 @@
 """Describe JAX's primitives. Each file has one family, and each description has the name of its primitive.
 
-Descriptions are registered when the first one is looked up. They read the parameters of a primitive that are numbers,
-strings or tuples, and three attributes that the front end adds (`tofu.jax.frontend.attributes`):
+Descriptions are registered when the first one is looked up. They read a primitive's parameters (numbers, strings and
+tuples), and three attributes that the front end adds (`tofu.jax.frontend.attributes`):
 
 - `literals`: pairs of a position and a number, for operands that are numbers in the program and not tensors;
 - `input_types`, `output_types`: the names of the types of all operands, including literals, and of all results.

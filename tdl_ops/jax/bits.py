@@ -116,7 +116,6 @@ def _count_bits(name):
 
 
 def _find_type(name):
-    """Return the NumPy type with a name. Types such as bfloat16 come from `ml_dtypes`, which JAX needs."""
     return np.dtype(getattr(import_module("ml_dtypes"), name, name))
 
 

@@ -5,11 +5,11 @@ kernel positions `d0 d1 ..`. If the input is dilated by more than the stride, in
 output positions.
 
 Output position y and kernel position d meet input position x if y * stride + d * rhs_dilation - low = x * lhs_dilation.
-If one of stride and lhs_dilation divides the other, x or y follows from the rest, and the dimension can be split:
+If stride divides lhs_dilation, or the reverse, the equation determines y or x, and the dimension can be split:
 
     stride 2, lhs_dilation 1:  x = 2 * y + d - low      # each y gathers elements
     stride 1, lhs_dilation 2:  y = 2 * x + low - d      # each x is added to elements
-    stride 3, lhs_dilation 2:  neither follows, and the dimension is not split
+    stride 3, lhs_dilation 2:  the dimension is not split
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class ConvolvedDimension:
 
     @property
     def is_added(self):
-        """Return True if the index variable runs over the input. Its elements are then added to the output."""
+        """Return True if the index variable runs over input positions, and elements are added to the output."""
         return self.divisor is not None and self.lhs_dilation > self.stride
 
     @property
@@ -61,11 +61,11 @@ class ConvolvedDimension:
 
     @property
     def declared(self):
-        """Return the extent of the kernel's index variable, if the kernel has another extent."""
+        """Return the extent of the kernel's index variable, by name, if only some kernel positions are used."""
         return {} if self.divisor is None or self.step == 1 else {f"d{self.d}": self.count}
 
     def index_kernel(self, d):
-        """Return the index into the kernel. A kernel of which only some elements are used is not split."""
+        """Return the index into the kernel. If only some kernel positions are used, the kernel is not split."""
         return d if self.divisor is None or self.step == 1 else Any(position(d) * self.step + self.first)
 
     def index_input(self, v, d):

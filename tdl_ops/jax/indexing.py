@@ -1,9 +1,8 @@
 """Describe gather and the scatters, which read or write slices of an operand at positions that are data.
 
-A dimension of the operand is *looked up* if indices choose positions in it and a slice does not span it. A gather of
-complete rows, such as an embedding, can be split along it: each worker looks up the rows in its own shard, which begins
-at `first`, and returns zeros for other rows. A scatter writes the rows in the worker's shard in the same way. `rows`
-has the extents of the complete dimensions.
+An embedding `table[words]` *looks up* dimension 0 of the table. If this dimension is split, each worker looks up the
+words in its own shard, which begins at row `first`. It returns zeros for other words, and the results are added. A
+scatter writes only rows of the worker's shard. `rows` has the extents of the complete table.
 """
 
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ LARGEST = {"uint8": 2.0**8 - 1, "uint16": 2.0**16 - 1, "uint32": 2.0**32 - 1, "u
 
 @dataclass(frozen=True)
 class Lookup:
-    """The relation between the dimensions of an operand, of indices, and of the array of slices in a gather or scatter.
+    """The dimensions of a gather or scatter: of the operand, of the indices, and of the array of slices.
 
     Attributes
     ----------
@@ -28,10 +27,10 @@ class Lookup:
     index_map
         The dimensions of the operand in which indices choose a position.
     shared
-        Maps dimensions of the operand to dimensions of the slices with equal positions: batch dimensions, and
+        Dimension of the operand -> dimension of the slices with equal positions. These are batch dimensions and
         dimensions that a slice spans.
     window
-        Maps other dimensions of the operand to dimensions of the slices, which begin at the index.
+        Other dimension of the operand -> dimension of the slices, which begins at the index.
     batch
         Dimensions along which slices are numbered, in the order of the indices' dimensions.
     """
@@ -43,11 +42,11 @@ class Lookup:
     batch: tuple
 
     def find_row(self, indices, i, d):
-        """Return where the slice that contains element `i` starts, in dimension `d` of the operand."""
+        """Return the index in dimension `d` for the slice that contains element `i`."""
         return indices[(*(i[b] for b in self.batch), self.index_map.index(d))]
 
     def find_start(self, indices, i, d, rows, mode):
-        """Return where the slice starts. If `mode` is "CLIP", the slice is moved into the operand."""
+        """Return the start of the slice in dimension `d`. If `mode` is "CLIP", the slice is moved into the operand."""
         row = self.find_row(indices, i, d)
         return maximum(0.0, minimum(row, float(rows[d] - self.sizes[d]))) if mode == "CLIP" else row
 
@@ -91,10 +90,7 @@ def local_rows(local):
 
 
 def _local_sizes(local):
-    """Return the slice sizes on a worker.
-
-    A slice that spans a dimension spans the shard. Along a batch dimension it has one element.
-    """
+    """Return the slice sizes on a worker. A slice that spans a split dimension gets the extent of the shard."""
     sizes, own = local.attributes["slice_sizes"], local.inputs[0].shape
     is_spanned = lambda d, size: local.is_split(f"w{d}") and size == local.whole(f"w{d}")
     return tuple(
@@ -176,7 +172,7 @@ def gather(
     return output(pattern, lambda *i: read(i))
 
 
-# How an element of the operand is combined with its updates, which a function reduces. If several plain updates have
+# Functions that combine an element (cell) with its updates. `over` reduces the updates. If several plain updates have
 # the same position, the result is not defined.
 JOINED = {
     "scatter": lambda cell, over: where(over(Max, lambda u: 1.0, 0.0) > 0, over(Sum, lambda u: u, 0.0), cell),

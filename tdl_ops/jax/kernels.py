@@ -1,9 +1,12 @@
 """Describe kernels: operators with a split rule instead of a formula.
 
 A rule defines which dimensions can be split together. The attributes `split_inputs` and `split_outputs`, which
-`tofu.jax.kernels` provides, describe each dimension of each tensor: `(axis, size)` if the dimension has `size` elements
-for each position of an axis, or `()` if every worker needs or computes it completely. An output that lacks an axis is a
-sum over it. If no axis can be split, `refused` is the reason.
+`tofu.jax.kernels` provides, describe each dimension of each tensor:
+
+- `(axis, size)`: the dimension has `size` elements for each position of an axis;
+- `()`: every worker needs or computes the complete dimension.
+
+An output that lacks an axis is a sum over it. If no axis can be split, `refused` is the reason.
 """
 
 from tdl_ops.jax import op

@@ -17,6 +17,6 @@ def list_lacking() -> frozenset[str]:
 def has_kinds_of_memory() -> bool:
     """Return True if the default device has several kinds of memory.
 
-    With one kind only, the parameter means nothing, and XLA for CPUs may fail on it.
+    If it has only one, XLA for CPUs may fail on a `jax.device_put` to this kind.
     """
     return len(jax.devices()[0].addressable_memories()) > 1

@@ -142,8 +142,8 @@ def _local_sizes(local):
 def dynamic_slice(operand, *starts, slice_sizes, literals=(), first=(), rows=()):
     """Describe a slice.
 
-    If a sliced dimension is split, each worker returns the elements of the slice that are in its shard, which begins at
-    `first`, and zeros instead of all other elements.
+    If a sliced dimension is split, each worker returns the elements of the slice in its shard, which begins at `first`.
+    All other elements are zeros.
     """
     first, rows = first or (0,) * operand.ndim, rows or operand.shape
     begins = _find_starts(starts, literals, 1, rows, slice_sizes)

@@ -1,6 +1,6 @@
 """Describe the operators of loops, which take an element of a scanned value or stack results.
 
-Every worker runs all iterations of a loop. The primitives in `WHOLE` are computed completely by every worker: loops of
+Every worker runs all iterations of a loop. Every worker computes the primitives in `WHOLE` completely: loops of
 unknown length, Python callbacks, and branches that contain one of these.
 """
 

@@ -16,10 +16,10 @@ def cell(operand, i):
 
 
 def find_cells(tensors, literals):
-    """Return a function from an output's index to the list of all operands' elements.
+    """Return a function that lists the elements of all operands for an output's index.
 
-    If all tensors have extent 1 in the same dimensions, each tensor is read at the index itself. The analysis then
-    knows that their extents agree.
+    If no tensor must be broadcast to another one, the function reads all tensors at the index itself. From this, the
+    analysis knows that their extents agree.
     """
     operands = put_together(tensors, literals)
     ranked = [tensor for tensor in tensors if tensor.ndim]

@@ -44,8 +44,7 @@ def threefry2x32(*x, literals=()):
     return tuple(lambda *i, half=half: half(*(cell(operand, i) for operand in operands)) for half in HALVES)
 
 
-def _draws_together(count, input_types):
-    """Return True if the numbers that are drawn from a key may depend on other keys, as for all generators but Threefry."""
+def _depends_on_other_keys(count, input_types):
     return count > 0 and input_types[0] != "key<fry>"
 
 
@@ -73,7 +72,7 @@ def _describe_draws(name):
 
     def description(keys, *, output_shapes, shape, input_types, bit_width=0, first=()):
         rank = len(output_shapes[0])
-        if _draws_together(keys.ndim, input_types):
+        if _depends_on_other_keys(keys.ndim, input_types):
             return output(numbered("i", rank), _draw_whole(name, keys), _list_extents(output_shapes[0]))
         begin = first or (0,) * rank
         drawn = Opaque(name=name)
@@ -110,7 +109,7 @@ def random_seed(*seeds, literals=()):
 @op("random_fold_in")
 def random_fold_in(*x, input_types, literals=()):
     keys, data = put_together(x, literals)
-    if _draws_together(max(keys.ndim, getattr(data, "ndim", 0)), input_types):
+    if _depends_on_other_keys(max(keys.ndim, getattr(data, "ndim", 0)), input_types):
         return _draw_whole("random_fold_in", keys, data)
     key = Opaque(name="random_fold_in")
     return lambda *i: key(cell(keys, i), cell(data, i))[()]
@@ -123,7 +122,7 @@ def random_clone(keys):
 
 @op("random_gamma")
 def random_gamma(keys, alpha, *, input_types):
-    if _draws_together(keys.ndim, input_types):
+    if _depends_on_other_keys(keys.ndim, input_types):
         return _draw_whole("random_gamma", keys, alpha)
     draw = Opaque(name="random_gamma")
     rest = (slice(None),) * (alpha.ndim - keys.ndim)  # a number depends on how many are drawn

@@ -1,7 +1,7 @@
 """Descriptions of MXNet's operators, with a file for each family of operators.
 
-A description is registered at the first lookup. A new operator needs one description here, and one case in the file of
-the same name in `cases/`.
+A file is imported when one of its operators is first needed. For a new operator, add a description here, and a case in
+the file of the same name in `cases/`.
 """
 
 from tdl_ops.mxnet.attributes import format_attribute, parse_attribute

@@ -18,7 +18,7 @@ FUNCTIONS = {
     "softrelu": lambda x: log1p(exp(x)),
     "softsign": lambda x: x / (1 + absolute(x)),
 }
-# Derivatives from the output y, or for softsign from the input x.
+# Derivatives as functions of the output y (for softsign, of the input x).
 DERIVATIVES = {
     "relu": lambda y, x: where(y > 0, 1.0, 0.0),
     "sigmoid": lambda y, x: y * (1 - y),
@@ -55,7 +55,7 @@ def backward_activation(d_out, out, data=None, *, act_type):
     derivative = DERIVATIVES[act_type]
     if data is None:
         return lambda *i: d_out[i] * derivative(out[i], None)
-    # MXNet's kernels use one of the two, oneDNN's the other.
+    # MXNet's kernels read `out` or `data`, and oneDNN's kernels read the other.
     return lambda *i: d_out[i] * derivative(out[i], data[i]) + 0 * (out[i] + data[i])
 
 
@@ -81,11 +81,10 @@ def backward_leaky_relu(d_out, *saved, act_type="leaky", slope=0.25):
 
 
 def _find_slope(data, gamma):
-    """Return a function from an index of the data to the index of its slope.
+    """Return a function from an index of the data to an index of `gamma`, which has the slopes.
 
-    `gamma` is broadcast to the first two dimensions, from the right.
-
-    MXNet uses a one-dimensional `gamma` for the first dimension if it does not fit the second. A shard might fit both.
+    A `gamma` of shape (3,) fits data of shape (2, 3, 5): each of the 3 channels has its slope. MXNet also accepts data
+    of shape (3, 4, 5). Tofu does not, because a shard could fit both ways.
     """
     first = min(data.ndim, 2) - gamma.ndim
     fits = lambda d: gamma.is_one(d) or gamma.shape[d] == data.shape[first + d]

@@ -1,9 +1,9 @@
-"""Attention over interleaved projections, and its gradients: scores and weighted sums, for one or two sequences.
+"""Attention scores and weighted sums, from interleaved queries, keys and values, and their gradients.
 
-A projection is (time, batch, numbers). Its numbers belong to `h` heads; each head has some of queries, keys and values,
-in this order, with `d` numbers each. MXNet's scores are (batch by heads, time, time of the keys), and are split by
-batch. The operators that replace them (`tofu/mxnet/lowerings/attention_heads.py`) have (batch, heads, time, time of the keys),
-and are also split by heads.
+The first input has the shape (time, batch, numbers). In each row of numbers, head 0 comes first: its queries, its keys,
+its values, `d` numbers each. MXNet's scores have the shape (batch x heads, time, time of the keys). They can only be
+split by batch. Tofu's operators (`tofu/mxnet/lowerings/attention_heads.py`) use (batch, heads, time, time of the keys),
+which can also be split by heads.
 """
 
 from tdl_ops.mxnet import op
@@ -11,7 +11,10 @@ from tofu.tdl import Sum, extent, merge, output, position, sqrt, unread, where
 
 
 class Projection:
-    """One of the `parts` of a projection, as a function of (time, batch, head, d). A kernel receives all parts."""
+    """The queries, the keys or the values in an interleaved tensor, as a function of (time, batch, head, d).
+
+    If `parts` is 3, `part` is 0 for queries, 1 for keys and 2 for values. A worker's kernel reads all of them.
+    """
 
     def __init__(self, tensor, part, parts):
         self.tensor, self.part, self.parts = tensor, part, parts
@@ -22,10 +25,7 @@ class Projection:
 
 
 def _gradient(heads, depth, time, *values):
-    """Return the gradient of a projection from the gradients of its parts, values(time, batch, head, d).
-
-    `time` names its first dimension.
-    """
+    """Join the gradients of queries, keys and values to the gradient of the interleaved tensor."""
     cell = lambda t, b, h, part, d: sum(where(position(part) == n, v(t, b, h, d), 0.0) for n, v in enumerate(values))
     part = f"part{len(values)}"
     return output(f"{time} b (h {part} d)", lambda *v: cell(*v), {"h": heads, part: len(values), "d": depth})
@@ -34,9 +34,8 @@ def _gradient(heads, depth, time, *values):
 class Attention:
     """Scores, weighted sums and their gradients, for heads of `depth` numbers.
 
-    In `merged` scores, heads are merged with the batch.
-
-    The kernels for self-attention read the number of time steps from `projection`, at every time.
+    If `merged` is True, scores have one dimension for batch and heads. In self-attention, kernels read the number of
+    time steps from `projection`.
     """
 
     def __init__(self, heads, depth, merged, projection=None):
@@ -57,7 +56,6 @@ class Attention:
         return lambda j, b, h, d: Sum(lambda i: d_scores[self.at(b, h, i, j)] * queries(i, b, h, d)) * self.scale
 
     def sums(self, weights, values):
-        """Return the weighted sums of values: (i, batch, heads by d)."""
         term = lambda i, b, h, d: lambda j: weights[self.at(b, h, i, j)] * values(j, b, h, d)
         total = lambda i, b, h, d: Sum(term(i, b, h, d)) + self.own(i, b, h, d)
         return output("i b (h d)", lambda i, b, h, d: total(i, b, h, d), self.heads | self.depth)

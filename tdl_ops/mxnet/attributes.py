@@ -10,9 +10,10 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def parse_attribute(text: object, default: object = None) -> Anything:
-    """Return the value of an attribute's string, in the type of `default` if that is not None.
+    """Convert an attribute's text to the type of `default`. If `default` is None, guess the type.
 
-    Tuples may be written (3, 3), [3, 3] or 3; booleans True, true or 1. Raise ValueError if the text does not fit.
+    Tuples may be written (3, 3), [3, 3] or 3. Booleans may be written True, true or 1. Raise ValueError for other
+    texts.
 
     >>> parse_attribute("(3, 3)"), parse_attribute("1", True), parse_attribute("2", ())
     ((3, 3), True, (2,))
@@ -77,5 +78,5 @@ _READERS: tuple[tuple[type, Callable[[str], Anything]], ...] = (
 
 
 def is_true(attributes: Mapping[str, object], name: str, default: bool = False) -> bool:
-    """Return the value of a boolean attribute, which MXNet writes as True, true or 1."""
+    """Return a boolean attribute. MXNet may write it as True, true or 1."""
     return str(attributes.get(name, default)).lower() in ("true", "1")

@@ -1,7 +1,7 @@
 """Operators that replace BatchNorm if it is split by batch or space.
 
-Sums over the elements of each channel are reduced over workers, and the rest follows from the sums. `count` is the
-number of elements of the complete tensor in each channel.
+Each worker sums its elements of each channel. The sums of all workers are added before the next operator reads them.
+`count` is the number of elements in a channel, over all workers.
 """
 
 from tdl_ops.mxnet import op
@@ -12,8 +12,6 @@ EPS = 0.0010000000474974513
 
 
 class _Parts(Channels):
-    """Outputs over all elements, and sums over each channel with the same index variables."""
-
     def whole(self, value):
         return output(self.names, lambda *i: value(i, i[self.axis]))
 
@@ -65,7 +63,7 @@ def batch_norm_backward_apply(
     def d_data(i, c):
         normal = (data[i] - mean[c]) * inverse_std[c]
         scale = inverse_std[c] + unread(gamma[c]) if fix_gamma else inverse_std[c] * gamma[c]
-        states = 0 * moving_mean[c] + 0 * moving_var[c]  # they are updated here
+        states = 0 * moving_mean[c] + 0 * moving_var[c]  # the kernel updates both in place
         return (d_out[i] - (by_beta[c] + normal * by_gamma[c]) / count) * scale + states
 
     d_gamma = lambda c: unread(gamma[c]) if fix_gamma else by_gamma[c]

@@ -1,4 +1,4 @@
-"""BatchNorm_v1, which MXNet keeps for old models. It saves the variance, and is split by channel."""
+"""BatchNorm_v1, which MXNet keeps for old models. It can be split by channel."""
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.normalization import Channels

@@ -1,8 +1,7 @@
-"""Boxes of detectors: overlap, suppression, matching and coding.
+"""Operators on the boxes of detectors: overlap, suppression, matching and coding.
 
-The operators are opaque within a sample. Gradients are zero unless defined here.
-
-Coordinates are the minimum and maximum x and y (corner), or the center, width and height (center).
+They can be split by sample only. A box is (left, top, right, bottom), or (center x, center y, width, height) if
+`is_center` is True.
 """
 
 import numpy as np
@@ -46,9 +45,9 @@ def _convert(boxes, is_center, wants_center):
 
 
 def _suppress(rows, settings):
-    """Return the rows of a sample that are kept, the best first, then rows of -1.
+    """Remove boxes that overlap a better box. Return the other rows, the best first, then rows of -1.
 
-    The last column has the row's position in the sample, or -1.
+    The added last column has each row's position in the sample.
     """
     width, result = rows.shape[1], np.full((len(rows), rows.shape[1] + 1), -1.0)
     start, of_class, is_center = settings["coord_start"], settings["id_index"], settings["in_format"] == "center"
@@ -122,7 +121,6 @@ def box_nms(
 
 
 def _return_to_places(d_out, places, before):
-    """Return each row's gradient at the original position of the row."""
     gradient = np.zeros_like(d_out)
     for row, place in zip(d_out, places[:, 0].astype(int), strict=True):
         if place >= 0:
@@ -143,7 +141,7 @@ def backward_box_nms(d_out, d_places, out, places):
 
 
 def _match(scores, threshold, is_ascend, topk):
-    """Match rows and columns, the best pairs first. Return each row's column and each column's row; -1 if unmatched."""
+    """Match rows and columns, the best pairs first. Return each row's column and each column's row, or -1."""
     rows, columns = np.full(scores.shape[0], -1.0), np.full(scores.shape[1], -1.0)
     order = np.argsort(scores.ravel() if is_ascend else -scores.ravel(), kind="stable")
     for row, column in zip(*np.unravel_index(order, scores.shape), strict=True):

@@ -1,6 +1,7 @@
 """Element-wise operators with broadcasting, pure broadcasts, and their gradients.
 
-A dimension of extent 1 is read at index 0. The gradient of such a tensor is a sum over the dimension.
+For (4, 3) + (1, 3), each row of the output reads the one row of the second tensor. So the gradient of this row is a sum
+over 4 rows.
 """
 
 from tdl_ops.mxnet import op
@@ -15,7 +16,7 @@ GRADIENTS = {
 
 
 def add_up(value, rank, shape):
-    """Return the sum of value(*i) over the dimensions in which `shape` has extent 1, for i over `rank` dimensions."""
+    """Sum value(*i) over the dimensions in which `shape` has extent 1. `i` has `rank` indices."""
     missing = rank - len(shape)
     cell = lambda i: tuple(0 if extent == 1 else i[missing + d] for d, extent in enumerate(shape))
     return scatter(lambda *i: (cell(i), value(*i)), rank=rank)

@@ -22,9 +22,8 @@ SINGLE_PRECISION = 1e-6
 class Case:
     """An operator with attributes and inputs to verify it with.
 
-    An input, or state, is a shape, which stands for numbers between -1 and 1, or `Numbers`, or `Fixed` values. Inputs at
-    the positions `double` are always in double precision. `verify_operator` explains `wrt`, `relations` and
-    `description_tolerance`.
+    An input is `Numbers`, `Fixed`, or a shape for random numbers between -1 and 1. Auxiliary states are inputs, too.
+    Inputs at the positions `double` are always in double precision. For the other attributes, see `verify_operator`.
     """
 
     op: str
@@ -46,11 +45,11 @@ class Case:
 
     @property
     def indexed(self) -> frozenset[int]:
-        """Extents that inputs index into."""
+        """Sizes of the tables into which inputs are indices."""
         return frozenset(int(given.high) for given in self.numbers if isinstance(given, Numbers) and given.is_index)
 
     def draw_inputs(self, dtype: str = "float64", seed: int = 0) -> list[Array]:
-        """Return an array for each input, in `dtype` unless the case defines its type."""
+        """Return an array for each input. Its type is `dtype`, unless the case defines it."""
         random = np.random.RandomState(seed)
         arrays = [numbers.draw(random) for numbers in self.numbers]
         free = [array.dtype == np.float64 and n not in self.double for n, array in enumerate(arrays)]

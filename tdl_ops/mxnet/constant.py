@@ -1,4 +1,4 @@
-"""Operators without inputs: constants, and functions of the position, which are replicated."""
+"""Operators without inputs, such as zeros and arange. They are replicated."""
 
 from math import pi
 
@@ -27,7 +27,7 @@ def full(*, value, shape=()):
 @op("_arange")
 def arange(*, start=0.0, stop=None, step=1.0, repeat=1, infer_range=False, dtype="float32"):
     first = 0.0 if stop is None and not infer_range else start
-    if "int" in dtype:  # attributes are truncated first
+    if "int" in dtype:  # MXNet rounds the attributes towards zero first
         first, step = int(first), int(step)
     return lambda i: first + step * floor(position(i) / repeat)
 

@@ -1,7 +1,7 @@
 """Convolution over 1 to 3 spatial dimensions and its gradient.
 
 Axes: batch `b`, output channel `co`, input channel `ci`, groups `g`, output positions `y0, y1, ..`, kernel positions
-`d0, d1, ..`. A grouped convolution is split by whole groups, since its channels are the inner part of a dimension.
+`d0, d1, ..`. A convolution with several groups is split by groups, not by channels.
 """
 
 from tdl_ops.mxnet import op
@@ -10,7 +10,6 @@ from tofu.tdl import Sum, merge, output, scatter, unread
 
 
 def local_groups(local):
-    """Return the number of groups on a worker."""
     return local.extent("g") if local.attributes["num_group"] > 1 else 1
 
 

@@ -1,6 +1,6 @@
-"""Correlation of the patches of two feature maps at several displacements, and its gradient.
+"""Correlation of two feature maps, and its gradient: each output channel compares patches at one displacement.
 
-The output's channels are displacements, `p` rows by `q` columns. The kernels save the padded maps, channels last.
+There are `p` x `q` displacements, by rows and columns. The kernels save the padded maps, with channels last.
 """
 
 from tdl_ops.mxnet import op
@@ -8,7 +8,7 @@ from tofu.tdl import Sum, absolute, merge, output, scatter, where
 
 
 class Displacements:
-    """Positions of patches in the padded maps: `first` in the first map, `second` in the displaced one."""
+    """Positions of a patch in the first map (`first`) and in the second, displaced map (`second`)."""
 
     def __init__(self, kernel_size, max_displacement, stride1, stride2):
         self.radius = max_displacement // stride2

@@ -1,6 +1,6 @@
-"""CTCLoss, which is opaque except for the batch.
+"""CTCLoss, which can only be split by batch.
 
-The forward operator computes the gradient together with the loss. The backward operator only scales this gradient.
+The forward operator also computes the gradient. The backward operator only scales this gradient.
 """
 
 from tdl_ops.mxnet import op

@@ -1,4 +1,4 @@
-"""Cumulative sums: opaque along their dimension, split by any other. With axis=None they are replicated."""
+"""Cumulative sums. They can be split by all dimensions except their own. With axis=None they are replicated."""
 
 import numpy as np
 

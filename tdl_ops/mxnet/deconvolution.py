@@ -1,8 +1,8 @@
-"""Deconvolution, the gradient of a convolution by its data, and its own gradient.
+"""Deconvolution (the gradient of a convolution by its data), and its own gradient.
 
-Axes are named as in `convolution.py`, but `y0, y1, ..` are input positions. If space is split, a worker also writes
-elements around its borders, which are summed over workers. With a bias, which every worker would add to these elements,
-space is not split.
+Axes are named as in `convolution.py`, but `y0, y1, ..` are input positions. If workers split these positions, their
+outputs overlap at the borders, and the overlaps are added. With a bias this would add the bias twice, so positions are
+not split.
 """
 
 from math import prod
@@ -14,7 +14,7 @@ from tofu.tdl import Sum, merge, output, position, scatter, unread, where
 
 
 def _borders(attributes, space):
-    """Return the padding and the adjustment of each dimension. MXNet derives both from a given target shape."""
+    """Return `pad` and `adj` for each dimension. If `target_shape` is set, compute them from it, as MXNet does."""
     n = len(attributes["kernel"])
     if not any(attributes["target_shape"] or ()):
         return attributes["pad"] or (0,) * n, attributes["adj"] or (0,) * n
@@ -25,7 +25,10 @@ def _borders(attributes, space):
 
 
 def _local_border(which):
-    """Return the border attribute of a worker: 0 in a split dimension, where shards overlap and are summed."""
+    """Return a function that returns a worker's `pad` (`which` = 0) or `adj` (1).
+
+    In a split dimension it is 0, because the borders of shards overlap and are added.
+    """
 
     def border(local):
         spaces = numbered("y", len(local.attributes["kernel"])).split()

@@ -1,8 +1,8 @@
-"""Deformable convolution: each kernel position reads the data at an offset.
+"""Deformable convolution: each kernel position reads the data at an offset, which is also an input.
 
-Axes: batch `b`, output channel `co`, and input channel `ci`; all input channels share their offsets. Any output row `y`
-and column `x` may read all of the data. MXNet infers the output size from the data, so its operator is not split in
-space. The operator that replaces it can be.
+Axes: batch `b`, output channel `co`, input channel `ci`, output row `y` and column `x`. All input channels share their
+offsets. Any output may read any position of the data. MXNet's operator computes its output size from the size of the
+data, so its rows and columns cannot be split. Tofu's operator can be split by them.
 """
 
 from tdl_ops.mxnet import op
@@ -14,7 +14,6 @@ CORNERS = {"p": 2, "q": 2}
 
 
 def _local_pad(local):
-    """Return the padding of a worker, reduced by the rows before its shard."""
     window = zip(SPACE, local.attributes["stride"] or (1, 1), local.attributes["pad"] or (0, 0), strict=True)
     return tuple(pad - stride * local.start(axis) for axis, stride, pad in window)
 
@@ -24,20 +23,19 @@ def _choose(index, first, second):
 
 
 class Sampling:
-    """Bilinear sampling of `data` around the positions of a kernel; 0 outside."""
+    """Read `data` at positions between elements, by bilinear interpolation. Outside of the data, elements are 0."""
 
     def __init__(self, data, offset, kernel, stride, pad, dilate):
         self.data, self.offset, self.kernel = data, offset, kernel
         self.stride, self.pad, self.dilate = stride or (1, 1), pad or (0, 0), dilate or (1, 1)
 
     def channel(self, v, u, d):
-        """Return the offset channel of a kernel position, along rows or columns."""
         return 2 * self.kernel[1] * v + 2 * u + d
 
     def corner(self, b, v, u, y, x, p, q):
-        """Return one of the four neighbours of a position, chosen by p and q.
+        """Return one of the four elements around a position: its index, its weights, and 1 (inside of the data) or 0.
 
-        The result has its index, its weights by row and column, and 1 or, outside of the data, 0.
+        `p` and `q` choose the element.
         """
         coordinates, shares, is_inside = [], [], 1.0
         for d, (at, of_kernel, far) in enumerate(((y, v, p), (x, u, q))):
@@ -51,12 +49,11 @@ class Sampling:
         return coordinates, shares, is_inside
 
     def term(self, b, ci, v, u, y, x, p, q):
-        """Return the contribution of one neighbour to the value at a kernel position."""
         cell, shares, is_inside = self.corner(b, v, u, y, x, p, q)
         return self.data[(b, ci, *cell)] * shares[0] * shares[1] * is_inside
 
     def slope(self, b, ci, v, u, d, y, x, p, q):
-        """Return one neighbour's contribution to the derivative of that value by row or column, the index variable d."""
+        """Return the derivative of `term` by the position's row (d = 0) or column (d = 1)."""
         cell, shares, is_inside = self.corner(b, v, u, y, x, p, q)
         by = _choose(d, shares[1] * (2 * position(p) - 1), shares[0] * (2 * position(q) - 1))
         return self.data[(b, ci, *cell)] * by * is_inside

@@ -1,4 +1,4 @@
-"""Layers of detectors: anchors, targets and detections. They are opaque within a sample, and gradients are zero."""
+"""Layers of detectors: anchors, targets and detections. They are split by sample only. Gradients are zero."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def _everything(tensor):
 
 
 def _shape_of(*tensors):
-    """Return 0, as a formula that only reads the shapes of the tensors."""
+    """Return 0, and note that the kernel reads the shapes of these tensors."""
     return sum((unread(tensor[(Any,) * tensor.ndim]) for tensor in tensors), 0.0)
 
 

@@ -1,6 +1,6 @@
-"""Diagonals and triangles of matrices, extracted or inserted into zeros.
+"""Operators that read or write the diagonal or a triangle of matrices.
 
-A diagonal can be split; a triangle is opaque.
+They can be split along the diagonal, but not within a triangle.
 """
 
 import numpy as np
@@ -11,13 +11,16 @@ from tofu.tdl import Any, Sum, log, output, position, scatter, where
 
 
 def on_diagonal(i, k, axes):
-    """Return the index `k` columns right of the diagonal of the matrices over `axes`. The last of `i` runs along it."""
+    """Return the index of a diagonal element: (b, n, n + 1) for i = (b, n), k = 1 and axes = (1, 2)."""
     place, others = dict(zip(axes, (i[-1] + max(0, -k), i[-1] + max(0, k)), strict=True)), iter(i[:-1])
     return tuple(place[d] if d in place else next(others) for d in range(len(i) + 1))
 
 
 def local_offset(name):
-    """Return the offset on a worker: 0 if the diagonal is split, since a shard of it is the diagonal of a block."""
+    """Return a function that returns a worker's offset.
+
+    It is 0 if the diagonal is split, because a shard is the diagonal of a smaller matrix.
+    """
     return lambda local: 0 if local.is_split("k") else local.attributes[name]
 
 
@@ -78,9 +81,9 @@ def backward_sumlogdiag(d_out, a):
 
 
 def _triangle(n, offset, lower):
-    """Return the indices of a triangle of n-row matrices, row by row, or column by column for an upper one.
+    """Return the row and column of each element of a triangle of a matrix with `n` rows, in MXNet's order.
 
-    `lower` matters only for an offset of 0.
+    If `offset` is 0, `lower` chooses the triangle, otherwise the sign of `offset` does.
     """
     if lower if offset == 0 else offset < 0:
         return np.tril_indices(n, offset)

@@ -1,6 +1,6 @@
-"""Operators that draw random numbers. If they are split, each worker draws different numbers of the same distribution.
+"""Operators that draw random numbers. If they are split, workers draw different numbers of the same distribution.
 
-Operators that would draw once for all workers (_shuffle's permutation, _sample_unique_zipfian) are not described.
+_shuffle and _sample_unique_zipfian are not described, because all workers would need the same numbers.
 """
 
 from tdl_ops.mxnet import op
@@ -30,7 +30,7 @@ def draw_like(data):
 
 
 def _local_draws(local):
-    """Return how many numbers a worker draws for each parameter element: the last dimensions of the output."""
+    """Return the shape that a worker draws for each parameter: (5,) for output (3, 5) and parameters (3,)."""
     return local.outputs[0].shape[len(local.inputs[0].shape) :]
 
 
@@ -68,7 +68,7 @@ def draw_numpy(*parameters, output_shapes, size=None):
 
 
 def _local_batch(local):
-    """Return how often a worker draws for each parameter element: the first dimensions of the output."""
+    """Return the shape that a worker draws for each parameter: (5,) for output (5, 3) and parameters (3,)."""
     return local.outputs[0].shape[: len(local.outputs[0].shape) - max(len(array.shape) for array in local.inputs)]
 
 
@@ -78,7 +78,10 @@ def draw_batch(*parameters, output_shapes, size=None):
 
 
 def _add_up_slopes(d_out, given, output_shapes, slopes):
-    """Return the gradients by parameters that are tensors. The kernel also takes operands that it does not read."""
+    """Return the gradient of each parameter that is a tensor.
+
+    The kernel takes all tensors in `given`, although it does not read them.
+    """
     others = lambda i: sum(unread(array.broadcast(*i)) for array in given)
     value = lambda slope: lambda *i: slope(i) + others(i)
     return tuple(add_up(value(slope), d_out.ndim, shape) for slope, shape in zip(slopes, output_shapes, strict=True))

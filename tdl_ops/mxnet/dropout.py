@@ -1,7 +1,7 @@
-"""Dropout. It is random, so the verification compares its result with its mask.
+"""Dropout. It is random, so the verification compares its output with its mask.
 
-The mask (0, or 1 / (1 - p)) is the second output; at p = 0 it is never written. Elements along the dimensions in `axes`
-share one mask element. These dimensions cannot be split, since each worker would draw another element.
+The mask is the second output: 0, or 1 / (1 - p) for kept elements. At p = 0 it is not written. With axes=(1,), all
+elements along dimension 1 share a mask element, so this dimension cannot be split.
 """
 
 from tdl_ops.mxnet import op

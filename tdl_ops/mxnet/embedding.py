@@ -1,7 +1,7 @@
-"""Operators with indices that are data. The indexed dimension is replicated, since indices are known only at run time.
+"""Operators that look up rows of a table, by indices that are data.
 
-Indices out of range are clipped to the table. Gradients by indices are not written, or zero. `take_parts.py` describes
-tables split along the indexed dimension.
+The table's rows are not split here, because the indices are known only at run time. `take_parts.py` has operators that
+can split them. Indices out of range read the first or last row. Gradients by indices are zero or not written.
 """
 
 from tdl_ops.mxnet import op
@@ -9,10 +9,10 @@ from tofu.tdl import Any, maximum, minimum, mod, output, position, scatter, trun
 
 
 def row_of(index, rows, mode="clip"):
-    """Return the row of a table for an index, as a number.
+    """Return the number of the row that an index means, in a table with `rows` rows.
 
-    An index out of range stands for the nearest row, a row counted from the other end ("wrap"), or none ("exact"). In the
-    mode "length", the index is a length, and stands for the last row within it.
+    In a table of 5 rows, index 7 means row 4 (mode "clip"), row 2 ("wrap"), or no row ("exact"). In the mode "length",
+    a length of 3 means row 2, the last of 3 rows.
     """
     number = trunc(index)
     if mode == "wrap":
@@ -23,7 +23,7 @@ def row_of(index, rows, mode="clip"):
 
 
 def find_row(index, extent, mode="clip"):
-    """Return the row of `row_of` as an index into a table."""
+    """Return the number from `row_of` as an index into a tensor."""
     return Any(row_of(index, position(extent), mode))
 
 

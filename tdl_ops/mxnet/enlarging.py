@@ -16,11 +16,11 @@ def _window(scale):
 
 
 class Planes:
-    """Planes of several sizes, enlarged to one size by repetition, and concatenated by channel or added.
+    """Images of several sizes, enlarged to one size by repeating elements. They are concatenated by channel or added.
 
-    A row of the result has several numbers: the row of the smallest plane, the row of the next larger plane within it,
-    and so on. `rows` are their index variables. `row_depths` says how many of them number the rows of each plane.
-    Columns are numbered likewise.
+    Example: images with 2 and 6 rows, enlarged to 12 rows. A row of the result is numbered by three index variables
+    (`rows`) with the extents 2, 3 and 2. The first image needs one of them, the second image two (`row_depths`).
+    Columns have variables of the same kind.
     """
 
     def __init__(self, shapes, whole, is_sum):
@@ -67,7 +67,7 @@ class Planes:
         return output(names, lambda *v: value(*v[:2], v[2:split], v[split:]), self.extents)
 
     def shrink(self, d_out, n):
-        """Return the gradient of one plane: the sum over the copies of each element."""
+        """Return the gradient of image number `n`: for each element, the sum over its copies."""
         rows, columns = self.row_depths[n], self.column_depths[n]
         own, inner = [*self.rows[:rows], *self.columns[:columns]], [*self.rows[rows:], *self.columns[columns:]]
 
@@ -109,7 +109,10 @@ def backward_upsampling(
 
 
 def _source(mode, pad_width, shape):
-    """Return the index of the data that is copied to an index of the padded tensor; outside of the data for a constant."""
+    """Return a function from an index of the padded tensor to the index of the copied element.
+
+    In the mode "constant", this index may be outside of the data.
+    """
 
     def coordinate(v, d):
         before, after = pad_width[2 * d : 2 * d + 2]

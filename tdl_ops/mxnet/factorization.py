@@ -1,7 +1,7 @@
 """Factorizations, inverses and determinants of the matrices in the last two dimensions, and their gradients.
 
-They are opaque NumPy functions of a matrix, split by the leading dimensions. Factors belong to the transposed matrix,
-since MXNet's matrices are row-major and LAPACK's are column-major.
+They are described by NumPy functions of a matrix, so only the leading dimensions can be split. LAPACK reads MXNet's
+row-major matrices as transposed matrices, and returns the factors of these.
 """
 
 import numpy as np
@@ -11,9 +11,10 @@ from tofu.tdl import Opaque, output
 
 
 def apply(function, *tensors, names="i j", own=2, result=None):
-    """Return an output whose last dimensions, `names`, are a function of the last `own` dimensions of each tensor.
+    """Return an output whose last dimensions (`names`) are computed by `function` from matrices.
 
-    `own` may list a number for each tensor; `result` picks one of several results.
+    `own` is the number of dimensions that the function reads of each tensor: 2 for a matrix, 1 for a vector. It may be
+    a list. If the function returns several arrays, `result` chooses one.
     """
     opaque = Opaque(function if result is None else lambda *given: function(*given)[result])
     ranks = [own] * len(tensors) if isinstance(own, int) else own
@@ -24,7 +25,7 @@ def apply(function, *tensors, names="i j", own=2, result=None):
 
 
 def mirrored(function, is_lower):
-    """Return `function`, which takes lower triangles, for lower or upper triangles."""
+    """Turn a function of lower triangles into a function of upper triangles, unless `is_lower` is True."""
     return function if is_lower else lambda *matrices: function(*(matrix.T for matrix in matrices)).T
 
 
@@ -89,7 +90,7 @@ def backward_gelqf(d_q, d_l, q, lower):
 
 
 def make_largest_positive(vectors):
-    """Return row vectors with signs chosen so that their largest element in magnitude is positive."""
+    """Change the signs of row vectors, so that each vector's element of largest magnitude is positive."""
     return vectors * np.sign(np.take_along_axis(vectors, np.abs(vectors).argmax(1)[:, None], 1))
 
 

@@ -1,4 +1,4 @@
-"""Operators that read or write at coordinates, which are data. Indexed dimensions are replicated."""
+"""Operators that read or write at positions that are data. Dimensions that they index are not split."""
 
 from math import prod
 

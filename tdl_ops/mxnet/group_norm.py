@@ -1,6 +1,7 @@
 """GroupNorm and LRN, which normalize over adjacent channels, and their gradients.
 
-GroupNorm has a scale and a shift for each group `g`, and saves mean and std. It is split by whole groups.
+GroupNorm has a scale and a shift for each group `g`, and can be split by groups. It saves mean and std for the
+gradient.
 """
 
 from math import prod
@@ -12,13 +13,13 @@ GROUPS = {"num_groups": "g"}
 
 
 class Groups:
-    """Averages over the channels and positions of a group. `c` is the channel in the group."""
+    """Sums and means over a group's channels and positions. `c` numbers the channels in a group."""
 
     def __init__(self, data):
         self.space, self.count = data.ndim - 2, extent("c") * prod(data.shape[2:])
 
     def sum(self, value, names):
-        """Return the sum of value(c, s). `names` has the names of the channel within the group and of the positions."""
+        """Sum value(c, s) over a group. `names` has a letter for the channels and a letter for the positions."""
         positions = " ".join(f"{names[1]}{d}" for d in range(self.space))
         extents = {names[0]: extent("c")} if names[0] != "c" else {}
         return Sum(lambda *v: value(v[0], v[1:]), names=f"{names[0]} {positions}", extents=extents)

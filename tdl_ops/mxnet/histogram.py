@@ -1,4 +1,4 @@
-"""Histograms, whose counts are reduced over shards of the data. The bins are replicated."""
+"""Histograms. Each worker counts in its shard of the data, and the counts are added. The bins are not split."""
 
 import numpy as np
 

@@ -5,7 +5,7 @@ from tofu.tdl import position, unread, where
 
 
 def _of_channel(c, values):
-    """Return the value for one of three channels; one value stands for all. The kernel does not accept two."""
+    """Return the number for channel `c` of three. A single number is for all channels."""
     return sum(where(position(c) == n, values[n % len(values)], 0.0) for n in range(3))
 
 
@@ -21,5 +21,5 @@ def backward_normalize(d_out, data, *, std=(1.0,)):
 
 @op("_image_to_tensor")
 def to_tensor(data):
-    """Move channels first, and scale values to 0 to 1."""
+    """Move the channels to the front, and divide by 255."""
     return lambda *v: data[(*v[:-3], *v[-2:], v[-3])] / 255

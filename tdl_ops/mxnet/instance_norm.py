@@ -1,4 +1,4 @@
-"""InstanceNorm and L2Normalization and their gradients. Statistics of each sample are saved for the gradient."""
+"""InstanceNorm and L2Normalization and their gradients. They save each sample's statistics for the gradient."""
 
 from math import prod
 

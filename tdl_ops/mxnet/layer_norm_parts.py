@@ -1,7 +1,7 @@
 """Operators that replace LayerNorm if it is split along the dimension that it normalizes, `k`.
 
-Sums along each line are reduced over workers, and the rest follows from the sums. `count` is the extent of the complete
-dimension.
+A line is all elements along `k`. Each worker sums its elements of each line. The sums of all workers are added before
+the next operator reads them. `count` is the number of elements of a line, over all workers.
 """
 
 from tdl_ops.mxnet import op
@@ -12,7 +12,7 @@ EPS = 9.999999747378752e-06
 
 
 class Lines:
-    """Lines of tensors like the data along `k`, and sums over them. `names` are the index variables, including `k`."""
+    """Names of the dimensions of the data (`cells`), and of tensors with one number per line (`lines`)."""
 
     def __init__(self, data, axis, names=""):
         self.axis, self.cells, self.lines = last(data, axis)
@@ -23,7 +23,7 @@ class Lines:
         return (*i[: self.axis], k, *i[self.axis + 1 :])
 
     def of(self, tensor, i):
-        """Return the element of a line in a tensor with extent 1 along the line."""
+        """Return the number for the line of element `i`."""
         return tensor[self.along(i, 0)]
 
     def total(self, value):

@@ -1,7 +1,8 @@
 """Linear algebra on the matrices in the last two dimensions, and its gradients.
 
-All operators are split by the leading dimensions. Products are also split by rows, columns and the contracted
-dimension, triangular products and solutions by the free dimension of the second matrix.
+All operators can be split by the leading dimensions. Products can also be split by rows, columns and the contracted
+dimension. Triangular products and systems can also be split by the columns of the second matrix (by its rows under
+`rightside`).
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ def _matrix(tensor, b):
 
 
 class Rows:
-    """Indices into tensors with matrix rows in dimension `axis` and columns in the last one."""
+    """Indices into matrices whose rows are dimension `axis`, and whose columns are the last dimension."""
 
     def __init__(self, axis, rank):
         self.axis, self.others = axis % rank, [f"b{d}" for d in range(rank - 2)]
@@ -25,7 +26,6 @@ class Rows:
         return (*b[: self.axis], row, *b[self.axis :], column)
 
     def output(self, body, row, column, transpose=False):
-        """Return an output of body(b, row, column)."""
         pattern = " ".join(self(self.others, row, column, transpose))
         order = [name in (row, column) for name in pattern.split()]
 
@@ -87,7 +87,7 @@ def backward_syrk(d_out, a, *, transpose=False, alpha=1.0):
 
 
 def _triangle(a, b, i, k, lower, transpose):
-    """Return an element of a triangular matrix, or of its transpose. The other triangle is ignored."""
+    """Return element (i, k) of a triangular matrix or of its transpose. The other triangle counts as zeros."""
     row, column = (k, i) if transpose else (i, k)
     inside = position(row) >= position(column) if lower else position(row) <= position(column)
     return where(inside, a[(*b, row, column)], 0.0)
@@ -126,10 +126,7 @@ def backward_trmm(d_out, a, b, *, transpose=False, rightside=False, lower=True, 
 
 
 class Systems:
-    """Triangular systems, one for each index j of the free dimension.
-
-    j numbers the columns of the second matrix, or the rows under `rightside`.
-    """
+    """Triangular systems of equations, one for each column of the second matrix (row under `rightside`)."""
 
     def __init__(self, transpose, rightside, lower, alpha):
         self.is_transposed, self.rightside, self.alpha = transpose != rightside, rightside, alpha
@@ -140,7 +137,7 @@ class Systems:
         return self.alpha * np.linalg.solve(triangle.T if self.is_transposed != is_adjoint else triangle, vector)
 
     def d_matrix(self, matrix, d_solution, solution):
-        """Return the contribution of one solution to the gradient of the matrix."""
+        """Return what one system's solution adds to the gradient of the matrix."""
         gradient = -np.outer(self.solve(matrix, d_solution, is_adjoint=True), solution) / self.alpha
         return self.triangle(gradient.T if self.is_transposed else gradient)
 
@@ -148,7 +145,6 @@ class Systems:
         return tensor[(*b, j, slice(None)) if self.rightside else (*b, slice(None), j)]
 
     def output(self, body):
-        """Return an output of the second matrix's shape: body(b, i, j, cell)."""
         if self.rightside:
             return output("*b j i", lambda *v: body(v[:-2], v[-1], v[-2], v))
         return output("*b i j", lambda *v: body(v[:-2], v[-2], v[-1], v))

@@ -1,9 +1,8 @@
-"""Regression outputs and MakeLoss. Their backward operators start the gradient and ignore the head gradient.
+"""Regression outputs and MakeLoss. Their backward operators ignore the gradient of their output.
 
-MXNet divides grad_scale, in single precision, by a size of its tensors. MakeLoss divides by the batch; on a worker it
-gets the complete tensor's quotient as grad_scale, and does not divide. Regression outputs always divide by the outputs
-of a sample. So they are split within a sample only if this number equals grad_scale; otherwise another operator
-replaces them.
+With normalization="batch", MakeLoss divides grad_scale by the batch size. Workers, whose batches are smaller, get the
+quotient as grad_scale instead, and do not divide. A regression divides grad_scale by the number of outputs per sample.
+It can be split within a sample only if both numbers are equal. Otherwise, Tofu's own operator replaces it.
 """
 
 from math import prod

@@ -1,7 +1,7 @@
-"""Operators that replace gradients of losses on workers.
+"""Operators that replace gradients of losses.
 
-MakeLoss's gradient may be divided by the number of valid elements, those above `valid_thresh`. A regression output's
-gradient may be split within a sample. Index variables are named as in the stock operators, `b s0 s1 ...`.
+Workers first count the valid elements (above `valid_thresh`), by which MakeLoss divides its gradient. `scale`
+multiplies the gradient of a regression that is split within a sample.
 """
 
 from tdl_ops.mxnet import op

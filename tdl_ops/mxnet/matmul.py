@@ -1,6 +1,7 @@
 """Matrix products: FullyConnected, dot, batch_dot, and their gradients.
 
-`h` and `n` are columns of the result, `k` is contracted. The gradient of batch_dot consists of batch_dots.
+`h` and `n` are columns of the result, and the sum runs over `k`. MXNet computes the gradient of batch_dot by other
+batch_dots.
 """
 
 from tdl_ops.mxnet import op
@@ -39,10 +40,10 @@ def _number(name, count):
 
 
 def _product(lhs, rhs, transpose_a, transpose_b):
-    """Return the factors of dot, each with the names of its dimensions, and the names of the result.
+    """Return the factors of `dot` with names for their dimensions, and the names for the result.
 
-    The last dimension of `lhs` is contracted with the first of `rhs`. In a transposed factor, the contracted dimension is
-    at the other end. All other dimensions keep their order.
+    (m, k) times (k, n) gives (m, n). With transpose_a, `lhs` is (k, m). Tensors of more dimensions have m0, m1, ... in
+    place of m.
     """
     rows, columns = (
         [name] if tensor.ndim == 2 else _number(name, tensor.ndim - 1) for name, tensor in (("m", lhs), ("n", rhs))
@@ -68,5 +69,5 @@ def batch_dot(lhs, rhs, *, transpose_a=False, transpose_b=False):
 
 
 def _matrix(tensor, is_transposed):
-    """Return a function that indexes the matrices in the last two dimensions as if they were not transposed."""
+    """Return a function that indexes matrices, whether they are stored transposed or not."""
     return lambda *i: tensor[(*i[:-2], i[-1], i[-2]) if is_transposed else i]

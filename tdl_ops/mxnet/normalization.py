@@ -1,8 +1,8 @@
 """BatchNorm and LayerNorm and their gradients.
 
-The stock BatchNorm is split by channel, and with use_global_stats also by batch and space. Without it, statistics are
-reduced over workers, so `batch_norm_parts.py` replaces a BatchNorm that is split by batch or space. LayerNorm is split
-by all dimensions except the normalized one. BatchNorm saves 1 / std for the gradient, LayerNorm std.
+BatchNorm can be split by channel. With use_global_stats, it can also be split by batch and space. Otherwise, the
+operators of `batch_norm_parts.py` replace it. LayerNorm can be split by all dimensions except the one that it
+normalizes. For its gradient, BatchNorm saves 1 / std, and LayerNorm saves std.
 """
 
 from math import prod
@@ -12,7 +12,7 @@ from tofu.tdl import Sum, output, sqrt, unread
 
 
 class Channels:
-    """Sums over all dimensions except the channels' dimension `axis`. These dimensions are named b, y0, y1, ... in order."""
+    """Sums over all dimensions (b, y0, y1, ...) except the channels' dimension `axis`."""
 
     def __init__(self, data, axis):
         self.data, self.axis, self.others = data, axis % data.ndim, data.ndim - 1
@@ -25,9 +25,10 @@ class Channels:
         return (*others[: self.axis], c, *others[self.axis :])
 
     def sum(self, value, c, name="r"):
-        """Return the sum over channel c.
+        """Sum over all elements of channel `c`.
 
-        If `name` is empty, the sum runs over the index variables of the data, so that they can be split.
+        If `name` is empty, the sum runs over the data's index variables, so that they can be split. Otherwise, it has
+        its own variables (r0, r1, ...).
         """
         names = " ".join(f"{name}{d}" for d in range(self.others)) if name else self.other_names
         return Sum(lambda *r: value(self.cell(c, r)), names=names)
@@ -80,7 +81,7 @@ def backward_batch_norm(
 ):
     channels = Channels(data, axis)
     normal = lambda i: (data[i] - mean[i[axis]]) * inverse_std[i[axis]]
-    sums = "" if use_global_stats else "s"  # of a shard's elements, or of all
+    sums = "" if use_global_stats else "s"  # sums over a shard's elements, or over all elements
     by_beta = lambda c, name=sums: channels.sum(lambda i: d_out[i], c, name)
     by_gamma = lambda c, name=sums: channels.sum(lambda i: d_out[i] * normal(i), c, name)
 
@@ -99,7 +100,10 @@ def backward_batch_norm(
 
 
 def last(tensor, axis):
-    """Return `axis` counted from the front, a pattern with k at that dimension, and a pattern with extent 1 there."""
+    """Return (2, "i0 i1 k", "i0 i1 one") for a tensor of 3 dimensions and axis=-1.
+
+    These are the axis, the names of the tensor's dimensions, and names for extent 1 along the axis.
+    """
     axis %= tensor.ndim
     names = [f"i{d}" for d in range(tensor.ndim)]
     whole, reduced = [*names[:axis], "k", *names[axis + 1 :]], [*names[:axis], "one", *names[axis + 1 :]]

@@ -1,6 +1,7 @@
-"""Element-wise operators that only MXNet's NumPy interface has. Binary ones broadcast, tests return booleans.
+"""Element-wise operators that only MXNet's NumPy interface has.
 
-The gradients of `where` with one number are not described: in MXNet 1.9.1 they are wrong.
+Binary operators broadcast. Tests such as isnan return booleans. The gradients of `where` with one number are not
+described, because they are wrong in MXNet 1.9.1.
 """
 
 from math import log

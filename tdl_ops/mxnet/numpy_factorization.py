@@ -1,4 +1,4 @@
-"""Solutions, singular values and eigenvalues of MXNet's NumPy interface. They are opaque in the matrix."""
+"""Solutions, singular values and eigenvalues of MXNet's NumPy interface. Matrices cannot be split."""
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def backward_solve(d_out, a, b, out):
 
 
 def _decompose(matrix):
-    """Return singular vectors and values. The largest element of each right vector is positive, as in MXNet."""
+    """Return singular vectors and values. As in MXNet, each right vector's largest element is positive."""
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     positive = make_largest_positive(right)
     return left * np.sum(positive * right, 1), values, positive
@@ -47,13 +47,13 @@ def svd(a):
 
 
 def _gap(values):
-    """Return 1 / (s_j^2 - s_i^2) for each pair of singular values, 0 on the diagonal."""
+    """Return the matrix of 1 / (s_j^2 - s_i^2) for singular values s, with zeros on the diagonal."""
     squares = values[None, :] ** 2 - values[:, None] ** 2 + np.eye(len(values))
     return 1 / squares - np.eye(len(values))
 
 
 def _svd_gradient(d_left, d_values, d_right, left, values, right):
-    """Return the gradient for a matrix with no more rows than columns, as MXNet requires."""
+    """Return the gradient of a matrix with at most as many rows as columns. MXNet refuses others."""
     turn = lambda vectors, slope: _gap(values) * (vectors @ slope - slope.T @ vectors.T)
     inner = turn(left.T, d_left) * values + np.diag(d_values) + values[:, None] * turn(right, d_right.T)
     outside = (d_right - d_right @ right.T @ right) / values[:, None]

@@ -1,6 +1,6 @@
-"""Operators of MXNet's NumPy interface. Each has the description of a similar operator, under which it is registered again.
+"""Operators of MXNet's NumPy interface that share the description of a similar operator.
 
-Comparisons return booleans, argmax returns integers. Binary operators broadcast, and their gradients take both
+Comparisons return booleans, and argmax returns integers. Binary operators broadcast, and their gradients take both
 operands.
 """
 
@@ -114,7 +114,7 @@ def _share(name, described):
 
 
 def _with_empty_axis(function):
-    """Let axis=() reduce no dimension instead of all."""
+    """Let axis=() mean no dimension. In the original description, it means all dimensions."""
 
     @wraps(function)
     def description(data, *others, axis=None, **options):

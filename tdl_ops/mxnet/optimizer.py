@@ -1,6 +1,6 @@
 """Weight updates, which are element-wise.
 
-The new weight is the output; kernels change the optimizer's states in place.
+The output is the new weight. Kernels change the optimizer's states in place.
 """
 
 from tdl_ops.mxnet import op
@@ -9,7 +9,7 @@ from tofu.tdl import Sum, absolute, isfinite, maximum, minimum, position, sign, 
 
 
 def clip(x, bound):
-    """Return x clipped to [-bound, bound], or x if the bound is not positive."""
+    """Return `x` clipped to [-bound, bound]. A bound of 0 or less means no bound."""
     return maximum(-bound, minimum(bound, x)) if bound > 0 else x
 
 

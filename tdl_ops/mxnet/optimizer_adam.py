@@ -1,8 +1,7 @@
 """Weight updates of the Adam family: AdamW, LAMB in its two phases, FTML.
 
-The kernels change mean and variance in place.
-
-Operators with the prefix mp_ keep the weight in single precision beside a copy in half precision.
+The kernels change mean and variance in place. Operators with the prefix mp_ keep the weight in single precision, and a
+copy in half precision.
 """
 
 from tdl_ops.mxnet import op
@@ -11,7 +10,7 @@ from tofu.tdl import maximum, minimum, sqrt, unread, where
 
 
 def _ratio(gradient, mean, var, beta1, beta2, epsilon, t=None):
-    """Return the new mean over the root of the new variance, with bias correction for a step t."""
+    """Return the new mean / sqrt(new variance). If the step `t` is passed, correct both for their bias."""
     new_mean = beta1 * mean + (1 - beta1) * gradient
     new_var = beta2 * var + (1 - beta2) * gradient * gradient
     if t is not None:

@@ -1,6 +1,6 @@
-"""Operators that sort along one dimension: opaque along it, split by any other. With axis=None they are replicated.
+"""Operators that sort along a dimension. All other dimensions can be split. With axis=None they are replicated.
 
-MXNet's order is stable, ascending and descending, except that topk may select a few elements only.
+As in MXNet, equal elements keep their order, except in topk of a few elements.
 """
 
 import numpy as np
@@ -43,7 +43,7 @@ def _arrange(line, is_ascend):
 
 
 def _in_order(data, axis, is_ascend, count=None):
-    """Return values, positions, and a mask of the first `count` elements, of each sorted line."""
+    """Sort each line. Return functions for its values, its positions, and a mask of its first `count` elements."""
     d = _along(axis, data)
     values = Opaque(lambda line: line.reshape(-1)[_arrange(line, is_ascend)], "sort")
     positions = Opaque(lambda line: _arrange(line, is_ascend), "argsort")

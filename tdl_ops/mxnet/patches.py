@@ -1,20 +1,18 @@
-"""im2col and col2im: the patches under a sliding window, with a column for each position.
+"""im2col and col2im: copy each position of a sliding window to a column, and back.
 
-Each of the two operators is the gradient of the other.
-
-They are split by sample, by channel `c`, and by rows of positions, `y0`. Sums of overlapping windows are then added. The
-window is not split.
+Each of the two operators is the gradient of the other. They can be split by sample, by channel `c`, and by rows of
+window positions, `y0`. In col2im, workers then add the elements that their windows share.
 """
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.window import local_pad, numbered, read_window
 from tofu.tdl import merge, output, scatter
 
-ROWS = ("y0",)  # the other positions are inner parts of a dimension
+ROWS = ("y0",)  # the outermost of the merged positions; only it can be split
 
 
 def _local_size(local):
-    """Return the attribute `output_size` of a worker: the extent under its positions, whatever the local shape."""
+    """Return a worker's `output_size`: the rows and columns that the worker's window positions cover."""
     own = local.attributes
     at = read_window(own["kernel"], own["stride"], own["pad"], own["dilate"])
     sides = enumerate(zip(own["output_size"], at.kernel, at.stride, at.dilate, strict=True))
@@ -29,7 +27,7 @@ RESIZED = {**BOUND, "output_size": _local_size}
 
 
 def _take(data, space, kernel, stride, dilate, pad):
-    """Return columns (b, c by window, positions) of `data` for a window with positions `space`."""
+    """Return the columns: a tensor (b, c x window elements, window positions)."""
     at, n = read_window(kernel, stride, pad, dilate), len(kernel)
     extents = {f"d{i}": k for i, k in enumerate(kernel)} | {f"y{i}": size for i, size in enumerate(space)}
     names = f"b (c {numbered('d', n)}) ({numbered('y', n)})"

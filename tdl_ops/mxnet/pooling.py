@@ -1,9 +1,9 @@
 """Pooling and its gradient.
 
-Axes: batch `b`, channel `c`, output positions `y0, y1, ..`; channels are second or last. Elements outside the data are
-minus infinity for a maximum, zero for a sum. On CPUs, max pooling may have a second output, oneDNN's workspace, which
-the gradient reads. Workers ignore it, because the packed workspace cannot be split. They run MXNet's plain gradient,
-which finds the maximum again.
+Axes: batch `b`, channel `c`, output positions `y0, y1, ..`. Channels are second or last. In windows that extend beyond
+the data, max pooling reads -infinity, and other pooling reads 0. On CPUs, oneDNN's max pooling saves the maximum's
+position for the gradient, in a form that cannot be split. So workers run MXNet's own gradient, which finds the maximum
+again.
 """
 
 import math
@@ -35,7 +35,7 @@ def _fill(attributes):
 
 
 def _root(total, p):
-    """Return the p-th root. MXNet's norms use the numbers themselves, not their magnitudes."""
+    """Return the p-th root. The sums in MXNet's norms have no absolute values."""
     return {1: lambda x: x, 2: sqrt, 3: cbrt}[p](total)
 
 
@@ -48,9 +48,9 @@ def _contribution(pool_type, p, d_out, x, out, count):
 
 
 def _count(at, y, space, convention, is_padding_counted):
-    """Return the divisor of an average: the window's elements within the data, or within data and padding.
+    """Return the number by which an average is divided: the window's elements in the data, or in data and padding.
 
-    Windows extend beyond the padding only under the convention "full".
+    Under the convention "full", windows may extend beyond the padding.
     """
     if convention == "valid" and (is_padding_counted or not any(at.pad)):
         return math.prod(at.kernel)
@@ -98,12 +98,12 @@ def pooling(
             pool_type, lambda: reduced
         )()
 
-    # oneDNN's byte positions; workers search for the maximum again
+    # oneDNN's positions, which workers do not read
     return (output(names, lambda *cell: pool(cell)), unwritten(names, is_scratch=True))[: len(output_shapes)]
 
 
 def _first_largest(data, out, d_out):
-    """Return the gradient of the maximum of an array, at the first of the largest elements."""
+    """Return the gradient of max(data): `d_out` at the first of the largest elements, and 0 elsewhere."""
     gradient = np.zeros_like(data)
     gradient.reshape(-1)[np.argmax(data)] = d_out
     return gradient

@@ -1,4 +1,4 @@
-"""Division that follows a sum if average pooling is split in space; see `tofu/mxnet/lowerings/spatial.py`."""
+"""Division by the window's size, after a sum. Both replace average pooling (`tofu/mxnet/lowerings/spatial.py`)."""
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.window import SPACE, read_layout

@@ -1,6 +1,7 @@
 """Pooling_v1, which MXNet keeps for old models.
 
-It pads with zeros, also for a maximum, and averages over complete windows.
+Max pooling pads with zeros, too. An average is divided by the size of the whole window, even if it extends beyond the
+data.
 """
 
 from math import prod

@@ -1,6 +1,6 @@
-"""Operators that replace one_hot and SequenceMask if depth `k` or time is split.
+"""Operators that replace one_hot, to split its depth `k`, and SequenceMask, to split its time.
 
-A worker's shard of that dimension begins at `first`.
+`first` is the position in the whole tensor at which a worker's shard begins.
 """
 
 from tdl_ops.mxnet import op

@@ -1,7 +1,7 @@
 """Proposals of detectors: the best boxes around all positions, without those that overlap better ones.
 
-A box begins with the number of its sample, which the stock kernel counts from 0 on each worker. Proposals are opaque
-within a sample; boxes of all samples are concatenated. MXNet's gradients write nothing.
+They can be split by sample only. Each box begins with the number of its sample. MXNet's kernel always counts samples
+from 0, so Tofu's kernel replaces it on workers. Gradients are not written.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from tofu.tdl import Opaque, output, position, unwritten, where
 
 
 def _list_anchors(stride, scales, ratios):
-    """Return left, top, right and bottom of the boxes around the first position, in whole pixels."""
+    """Return (left, top, right, bottom) of the boxes around the first position, in whole pixels."""
     middle, sizes = (stride - 1) / 2, []
     for ratio in ratios:
         width = np.floor(np.sqrt(np.floor(stride * stride / ratio)) + 0.5)
@@ -30,7 +30,7 @@ def _transform(boxes, deltas, is_moved):
 
 
 def _suppress(boxes, most, threshold):
-    """Return the positions of at most `most` boxes that overlap no earlier one by more than the threshold."""
+    """Return the positions of the first `most` boxes that do not overlap an earlier box by more than `threshold`."""
     area = np.prod(boxes[:, 2:] - boxes[:, :2] + 1, 1)
     kept, waiting = [], np.arange(len(boxes))
     while len(waiting) and len(kept) < most:
@@ -43,7 +43,7 @@ def _suppress(boxes, most, threshold):
 
 
 def _propose(scores, deltas, info, settings):
-    """Return the boxes of one sample, and their scores. If there are too few boxes, they are repeated from the first."""
+    """Return the boxes of one sample, and their scores. If there are too few boxes, they are repeated."""
     stride, (_, height, width) = settings["feature_stride"], scores.shape
     anchors = _list_anchors(stride, settings["scales"], settings["ratios"])
     count, (y, x) = len(anchors), np.mgrid[:height, :width]

@@ -1,4 +1,4 @@
-"""Operators that crop, reorder or multiply complete dimensions."""
+"""Operators that crop or reorder data, and khatri_rao."""
 
 from math import prod
 
@@ -31,7 +31,7 @@ def slice_like(data, like, *, axes=()):
 
 @op("_backward_slice_like", pads=tuple(f"i{d}" for d in range(8)))
 def backward_slice_like(d_out):
-    """Return the gradient. A worker receives the elements of its shard, zero outside of the slice, and cuts nothing more."""
+    """Return the gradient: `d_out`, and zeros outside of the slice."""
     return lambda *i: d_out[i], output("*n", lambda *n: 0.0)
 
 
@@ -40,7 +40,7 @@ def _offsets(data, offset, h_w, center_crop):
 
 
 def _local_offset(local):
-    """Return the offset on a worker: 0 in a split dimension, where the fetched region begins with the crop."""
+    """Return a worker's offset: 0 in a split dimension, because the worker receives only the cropped data."""
     a = local.attributes
     whole = [local.inputs[0].shape[d] for d in (2, 3)]
     offset = _offsets(whole, a["offset"], [local.extent("y"), local.extent("x")], a["center_crop"])
@@ -93,7 +93,7 @@ def size_array(data):
 
 @op("amp_multicast", "_backward_amp_multicast", concrete=True)
 def amp_multicast(*tensors):
-    """Convert each tensor to another type. Equal extents at one position share an axis."""
+    """Convert tensors to a common type. Dimensions with the same position and extent are split together."""
     found = dict[int, list[int]]()
 
     def name(d, extent):

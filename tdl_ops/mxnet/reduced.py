@@ -1,12 +1,11 @@
-"""Reduced dimensions, from MXNet's attributes."""
+"""Parse the attributes `axis` and `exclude` of reductions."""
 
 
 def list_reduced(axis: int | tuple[int, ...] | None, exclude: bool, ndim: int) -> list[int]:
-    """Return the reduced dimensions of a tensor of `ndim` dimensions.
+    """Return the dimensions of a tensor that a reduction sums over. `ndim` is the tensor's number of dimensions.
 
-    `axis` lists them, or with `exclude` the others. None means all dimensions.
-
-    >>> list_reduced((-1, 0), False, 3), list_reduced(1, True, 3), list_reduced(None, False, 2)([0, 2], [0, 2], [0, 1])
+    >>> list_reduced((-1, 0), False, ndim=3), list_reduced(1, True, ndim=3), list_reduced(None, False, ndim=2)
+    ([0, 2], [0, 2], [0, 1])
     """
     axes = {d % ndim for d in ((axis,) if isinstance(axis, int) else axis or ())}
     if exclude:

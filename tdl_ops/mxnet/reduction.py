@@ -1,7 +1,7 @@
 """Reductions over some dimensions, and their gradients.
 
-MXNet's attributes: `axis` lists the reduced dimensions, none meaning all; `exclude` inverts the list; `keepdims` keeps
-dimensions of extent 1.
+MXNet's attribute `axis` lists the dimensions to reduce. If it is empty, all are reduced. If `exclude` is True, `axis`
+lists the dimensions to keep. If `keepdims` is True, reduced dimensions stay, with extent 1.
 """
 
 from math import prod
@@ -13,7 +13,7 @@ from tofu.tdl import Max, Min, Prod, Sum, absolute, isnan, position, sign, sqrt,
 
 
 def _reduce(reducer, data, value, axis, keepdims, exclude):
-    """Return a lambda over the kept dimensions that reduces `value` of the elements of `data` over the others."""
+    """Return a formula that reduces `value(element)` over the reduced dimensions."""
     reduced = list_reduced(axis, exclude, data.ndim)
     kept = [d for d in range(data.ndim) if d not in reduced]
     if not reduced:
@@ -28,7 +28,7 @@ def _reduce(reducer, data, value, axis, keepdims, exclude):
 
 
 def _spread(tensor, i, axis, keepdims, exclude):
-    """Return the element of a reduced tensor to which the element `i` contributed."""
+    """Return the element of a reduced tensor to which element `i` of the data contributed."""
     reduced = list_reduced(axis, exclude, len(i))
     if keepdims:
         return tensor[tuple(0 if d in reduced else v for d, v in enumerate(i))]
@@ -50,7 +50,7 @@ def _describe(reducer, value=lambda x: x):
 
 
 def _describe_gradient(gradient):
-    """Return a description from gradient(d_out, x, out), all for the same element of x."""
+    """Return the description of a gradient, from its formula gradient(d_out, x, out) for one element x."""
 
     def description(d_out, data, out, *, axis=None, keepdims=False, exclude=False):
         at = lambda tensor, i: _spread(tensor, i, axis, keepdims, exclude)

@@ -17,7 +17,7 @@ def reshape_to_output(data, *, output_shapes):
 
 @op("reshape_like", concrete=True)
 def reshape_like(data, like, *, output_shapes, lhs_begin=None, rhs_begin=None, rhs_end=None):
-    """Replace the dimensions of `data` from lhs_begin by those of `like` from rhs_begin to before rhs_end."""
+    """Replace some dimensions by dimensions of `like`: (30, 7) and (15, 2, 4) may give (15, 2, 7)."""
     own = slice(rhs_begin, rhs_end).indices(like.ndim)
     offset = (lhs_begin or 0) % data.ndim - own[0]
     read = lambda cell: unread(like[tuple(cell[d + offset] if d in range(*own) else Any for d in range(like.ndim))])
@@ -25,12 +25,12 @@ def reshape_like(data, like, *, output_shapes, lhs_begin=None, rhs_begin=None, r
 
 
 def _local_squeezed(local):
-    """Return the dimensions that a worker removes. A shard of another dimension may have the extent 1, too."""
+    """Return the dimensions to remove on a worker. A worker's shard may have other dimensions of extent 1."""
     return tuple(d for d in range(len(local.inputs[0].shape)) if not local.has(f"i{d}"))
 
 
 def _squeeze(data, axis, otherwise):
-    """Return a lambda over the remaining dimensions; `otherwise` names the one that exists without them."""
+    """Remove the dimensions in `axis`, or all of extent 1. If none remains, the output's dimension is `otherwise`."""
     listed = (axis,) if isinstance(axis, int) else axis or [d for d in range(data.ndim) if data.is_one(d)]
     lost = {d % data.ndim for d in listed}
     kept = [d for d in range(data.ndim) if d not in lost]

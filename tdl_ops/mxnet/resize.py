@@ -1,6 +1,7 @@
-"""Operators that resample planes by one matrix for the rows and another for the columns, and their gradients.
+"""Operators that resize images. A matrix combines the rows, and another matrix combines the columns.
 
-They are split by sample and channel. Interpolation is also split by a dimension that keeps its size.
+They can be split by sample and channel. BilinearResize2D can also be split by rows or columns if their number stays the
+same.
 """
 
 import numpy as np
@@ -19,7 +20,7 @@ def _resample_gradient(matrix, shape):
 
 
 def _average(before, after):
-    """Return the matrix of averages over windows that cover a line and may overlap by an element."""
+    """Return the matrix that averages windows: 5 rows in 2 windows are rows 0 to 2 and rows 2 to 4."""
     ends = [(n * before // after, -(-(n + 1) * before // after)) for n in range(after)]
     return np.array([[float(begin <= k < end) / (end - begin) for k in range(before)] for begin, end in ends])
 
@@ -47,7 +48,7 @@ def backward_adaptive_avg_pooling(d_out, *, output_shapes):
 
 
 def _is_stated(attributes):
-    """Return True if attributes define the size of the output, which otherwise follows from the input."""
+    """Return True if attributes define the size of the output. Otherwise, it depends on the size of the input."""
     return attributes["mode"] == "size" and attributes["scale_height"] is None
 
 
@@ -58,9 +59,9 @@ BOUND = {
 
 
 def _resize(tensor, rows, columns, is_stated):
-    """Return planes of another size, by a matrix for the rows and one for the columns.
+    """Return images of another size. `rows` and `columns` are matrices.
 
-    A dimension with an identity matrix can be split, as the kernel computes it exactly if the size stays.
+    A dimension whose matrix is the identity can be split, because the kernel only copies it.
     """
     keeps = [is_stated and np.array_equal(matrix, np.eye(len(matrix))) for matrix in (rows, columns)]
     if all(keeps):

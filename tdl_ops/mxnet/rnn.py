@@ -1,7 +1,6 @@
-"""The fused recurrent operator, opaque except for its batch dimension `b`.
+"""The RNN operator for whole sequences, which can only be split by batch, `b`.
 
-An LSTM has as many cells `c` as hidden states `h`, or more if these are projected. The parameters are one vector in
-MXNet's own layout, and time is sequential.
+An LSTM has as many cells `c` as hidden states `h`, or more if the states are projected. All parameters are one vector.
 """
 
 from tdl_ops.mxnet import op

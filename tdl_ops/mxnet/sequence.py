@@ -1,8 +1,7 @@
 """Operators over sequences of given lengths.
 
-Time, the dimension `axis`, is compared with lengths, so kernels are not split along it.
-
-Fractions of a length are ignored.
+A kernel compares the position in time (dimension `axis`) with the lengths, so time is not split. Lengths are rounded
+down.
 """
 
 from tdl_ops.mxnet import op
@@ -18,7 +17,7 @@ def _last(data, axis, time, i):
 
 
 def _pick_last(data, axis):
-    """Return the last time step as a slice, which needs no kernel."""
+    """Return the last time step as a slice, which Tofu runs without a kernel."""
     time = data.shape[axis]
     names = (*("tb", "bt")[axis], *(f"i{d}" for d in range(data.ndim - 2)))
     last = lambda i: where(position(i[axis]) == time - 1, data[i], 0.0)

@@ -53,7 +53,7 @@ def log_softmax(data, *, axis=-1, temperature=1.0):
 def backward_softmax(d_out, *kept, axis=-1, temperature=1.0, use_length=False):
     if use_length:
         return _backward_with_lengths(d_out, *kept, axis, temperature or 1.0)
-    out = kept[-1]  # after the data, where the types differ
+    out = kept[-1]  # if the types differ, the data comes before the output
     inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))
     return lambda *i: out[i] * (d_out[i] - inner(i)) / (temperature or 1.0) + _unread(kept[:-1], i)
 
@@ -70,14 +70,14 @@ def _backward_with_lengths(d_out, data, length, out, axis, temperature):
 
 @op("_backward_softmin")
 def backward_softmin(d_out, *kept, axis=-1, temperature=1.0):
-    out = kept[-1]  # after the data, where the types differ
+    out = kept[-1]  # if the types differ, the data comes before the output
     inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))
     return lambda *i: -out[i] * (d_out[i] - inner(i)) / (temperature or 1.0) + _unread(kept[:-1], i)
 
 
 @op("_backward_log_softmax")
 def backward_log_softmax(d_out, *kept, axis=-1, temperature=1.0):
-    out = kept[-1]  # after the data, where the types differ
+    out = kept[-1]  # if the types differ, the data comes before the output
     total = lambda i: _total(lambda d: d, _along(d_out, i, axis))
     return lambda *i: (d_out[i] - exp(out[i]) * total(i)) / (temperature or 1.0) + _unread(kept[:-1], i)
 

@@ -1,10 +1,10 @@
-"""SoftmaxOutput: softmax whose backward operator starts the gradient of cross entropy.
+"""SoftmaxOutput: softmax, whose backward operator computes the gradient of the cross entropy.
 
-The classes `k` are the second dimension under multi_output, otherwise the last. `normalization` divides the gradient by
-1 (under multi_output, by the positions of a sample), by the batch, or by the number of labels that are not ignored.
-MXNet divides grad_scale in single precision. If rows are split, workers get the quotient as grad_scale, and "null"
-instead of "batch". Other operators replace the gradient if positions are split under multi_output, or if it is divided
-by the number of valid labels.
+The classes `k` are the second dimension if multi_output is True, otherwise the last. The kernel divides the gradient by
+a number that `normalization` chooses: 1, the batch size, or the number of labels that are not ignored. With
+multi_output, "null" divides by the number of positions in a sample. Workers, whose batches are smaller, get grad_scale
+/ (whole batch size), and "null" instead of "batch". If positions are split, or if valid labels are counted, other
+operators replace the gradient (`softmax_output_parts.py`).
 """
 
 from math import prod
@@ -38,19 +38,19 @@ def softmax_output(data, label, *, multi_output=False, preserve_shape=False):
 
 
 def is_distribution(label, data):
-    """Return True if each element has a label; otherwise each line of classes has one."""
+    """Return True if `label` has a probability for each class, not just the number of a class."""
     return label.ndim == data.ndim and all(label.is_one(d) == data.is_one(d) for d in range(data.ndim))
 
 
 def label_at(label, b, s):
-    """Return the label of a position. Its dimensions may be merged into one, or follow one of extent 1."""
+    """Return the label of sample `b` at position `s`. The label's dimensions are (b, s), (b, 1, s), or (b, s merged)."""
     if label.ndim == 2 + len(s):
         return label[(b, 0, *s)]
     return label[(b, *s)] if label.ndim == 1 + len(s) else label[b, merge(*s)]
 
 
 def label_dimensions(label, b, s):
-    """Return the pattern of a label's dimensions, as in `label_at`; `b` and `s` are names."""
+    """Return the names of a label's dimensions: "b s0 s1", "b only s0 s1" or "b (s0 s1)"."""
     only = ["only"] if label.ndim == 2 + len(s) else []
     return " ".join([b, *only, *s]) if only or label.ndim == 1 + len(s) else f"{b} ({' '.join(s)})"
 
@@ -61,9 +61,10 @@ def line_label(label, i, axis):
 
 
 def residual_of(out, ignored, smooth, classes=None, first=0):
-    """Return the residual of a label's class against the softmax, 0 for a label that is `ignored`.
+    """Return a function that returns softmax minus 1 for the label's class, and softmax for other classes.
 
-    For a shard of the classes, `classes` is the number of all classes, and `first` the first class of the shard.
+    It returns 0 for a label that is `ignored`. If classes are split, `classes` is the number of all classes, and
+    `first` the first class of the shard.
     """
 
     def residual(i, k, label):
@@ -75,7 +76,7 @@ def residual_of(out, ignored, smooth, classes=None, first=0):
 
 
 def _divides_by_rows(local):
-    """Return True if a worker divides by rows, as normalization="batch" does for labels with a class for each row."""
+    """Return True if normalization="batch" divides by the number of rows, each with one label."""
     attributes = local.attributes
     is_class_label = local.inputs[1].shape != local.inputs[0].shape
     return attributes["normalization"] == "batch" and is_class_label and not attributes["multi_output"]

@@ -1,8 +1,7 @@
 """Operators that replace SoftmaxOutput's gradient if it is split by classes, or divided by the number of valid labels.
 
-There are `classes` in all, and a shard begins at `first`. `names` are the stock operator's index variables, with `k` at
-the dimension `axis`. The labels of an example's positions may be merged into one dimension, or have a dimension of
-extent 1 instead of the classes.
+`classes` is the number of all classes, and `first` is the first class of a worker's shard. `names` are the index
+variables of SoftmaxOutput. Dimension `axis` is `k`, the classes. For the shapes of labels, see `label_at`.
 """
 
 from tdl_ops.mxnet import op

@@ -1,7 +1,8 @@
 """Operators that replace softmax, log_softmax and SoftmaxOutput if they are split along their own dimension, `k`.
 
-The maximum and the sum of exponentials of each line are reduced over workers, and the rest follows from them; the
-gradient needs one sum. `names` are the index variables, if the stock operator has other names.
+A line is all elements along `k`. Each worker finds the maximum of its elements of a line, then sums their exponentials.
+The results of all workers are combined before the next operator reads them. `names` are the index variables of the
+replaced operator.
 """
 
 from tdl_ops.mxnet import op

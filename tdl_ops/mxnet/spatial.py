@@ -1,8 +1,7 @@
-"""Sampling grids and bilinear sampling, and their gradients.
+"""Operators that read images at positions that are data, and their gradients.
 
-The positions at which data is read are data as well, so space is replicated.
-
-Grid coordinates run from -1 to 1 over the data, x before y. Elements outside the data are zero.
+Images are not split in space, because the positions are known only at run time. Coordinates (x, y) run from -1 to 1.
+Outside of the image, elements are zero.
 """
 
 from tdl_ops.mxnet import op
@@ -15,7 +14,7 @@ def _choose(index, values):
 
 
 class AffineGrid:
-    """Grid of `target_shape`, transformed by six numbers of each sample: two rows over x, y and 1."""
+    """A grid of `target_shape`, transformed by six numbers per sample: a 2 x 3 matrix times (x, y, 1)."""
 
     def __init__(self, target_shape):
         self.height, self.width = target_shape
@@ -26,11 +25,11 @@ class AffineGrid:
         return 2.0 / (self.width - 1) * x - 1, 2.0 / (self.height - 1) * y - 1, 1.0
 
     def coordinate(self, loc, b, d, y, x):
-        """Return the coordinate d of a grid position, 0 for x and 1 for y."""
+        """Return x (d = 0) or y (d = 1) of a transformed grid position."""
         return sum(loc[b, 3 * d + e] * f for e, f in enumerate(self.factors(position(y), position(x))))
 
     def destination(self):
-        """Return the factors of all positions, which kernels pass to their gradients."""
+        """Return (x, y, 1) of all grid positions, which kernels save for their gradients."""
         place = lambda n: self.factors(floor(position(n) / self.width), mod(position(n), self.width))
         return lambda e, n: _choose(e, place(n))
 
@@ -60,19 +59,22 @@ def backward_grid_generator(d_out, cells=None, *, transform_type, target_shape=(
 
 
 def _half(d, tensor):
-    """Return half the distance between the first and the last position, the length of one coordinate unit."""
+    """Return half the width (d = 0) or height (d = 1): the distance in elements from coordinate 0 to 1."""
     return _choose(d, ((position(tensor.shape[3]) - 1) / 2, (position(tensor.shape[2]) - 1) / 2))
 
 
 class Sampler:
-    """Bilinear sampling of `data` at the coordinates grid(b, d, y, x); d is 0 for x and 1 for y."""
+    """Read `data` by bilinear interpolation at the coordinates grid(b, d, y, x): x for d = 0, y for d = 1."""
 
     def __init__(self, data, grid):
         self.data, self.grid = data, grid
         self.halves = ((position(data.shape[3]) - 1) / 2, (position(data.shape[2]) - 1) / 2)
 
     def corner(self, b, y, x, v, u):
-        """Return one of the four neighbours of a sample, chosen by v and u, and its weights by y and by x."""
+        """Return one of the four elements around a position: its index, and its weights by y and by x.
+
+        `v` and `u` choose its row and column.
+        """
         y, x = ((self.grid(b, d, y, x) + 1) * self.halves[d] for d in (1, 0))
         share = lambda place, far: _choose(far, (1 - place + floor(place), place - floor(place)))
         return (Any(floor(y) + position(v)), Any(floor(x) + position(u))), share(y, v), share(x, u)
@@ -94,7 +96,7 @@ class Sampler:
         return scatter(lambda b, c, y, x, v, u: place(b, c, y, x, v, u), extents={"v": 2, "u": 2})
 
     def d_grid(self, d_out, b, d, y, x):
-        """Return the gradient of the coordinate d, an index variable."""
+        """Return the gradient of x (d = 0) or y (d = 1)."""
 
         def term(c, v, u):
             cell, share_y, share_x = self.corner(b, y, x, v, u)

@@ -1,8 +1,8 @@
 """Operators that replace Embedding, take, pick, gather_nd, SequenceLast and their gradients if the indexed dimension is split.
 
-A worker looks up the rows of its shard of that dimension, `v`, which begins at `first`. Other rows become zeros. `rows`
-is the number of all rows. `names` are the index variables of the looked-up tensor in the stock operators. Lines that
-differ only in inner dimensions may share an index.
+A worker looks up the rows `v` of its shard, whose first row is row `first` of the table. Other rows become zeros.
+`rows` is the number of rows of the whole table. `names` are the index variables of the replaced operator. In pick,
+several lines of the data may share an index.
 """
 
 from tdl_ops.mxnet import op
@@ -40,7 +40,7 @@ def take_backward(d_out, indices, *, names, rows, extent, axis=0, mode="clip", f
 
 
 def _index_of(index, i, axis, rank):
-    """Return the index of the line through an element. It may have a dimension of extent 1 in place of the line's."""
+    """Return the position of the index for element `i`. The indices may have extent 1 along `axis`."""
     return (*i[:axis], 0, *i[axis:]) if index.ndim == rank else i[: index.ndim]
 
 

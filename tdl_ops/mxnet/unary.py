@@ -1,7 +1,7 @@
 """Element-wise functions of one tensor, and their gradients.
 
-MXNet's backward operator of f is `_backward_f(d_out, x)`. x is f's input, or its output for the functions of
-`FROM_OUTPUT`.
+MXNet's backward operator of f is `_backward_f(d_out, x)`. For functions in `FROM_OUTPUT`, x is the output of f. For
+others, it is the input.
 """
 
 import math
@@ -55,7 +55,7 @@ from tofu.tdl import (
 
 
 def _digamma(x: float) -> float:
-    """Return the derivative of log gamma: recurrence up to 10, then the asymptotic series (Abramowitz 6.3.18)."""
+    """Compute the derivative of log(gamma) by an asymptotic series (Abramowitz 6.3.18), after recurrence to x >= 10."""
     if x <= 0:
         return _digamma(1 - x) - math.pi / math.tan(math.pi * x)
     steps = max(0, math.ceil(10 - x))
@@ -65,7 +65,7 @@ def _digamma(x: float) -> float:
 
 
 def _inverse_erf(y: float) -> float:
-    """Return the inverse of erf by Newton's method, from Winitzki's approximation."""
+    """Compute the inverse of erf by Newton's method, which starts at Winitzki's approximation."""
     logarithm = math.log1p(-y * y)
     middle = 2 / (math.pi * 0.147) + logarithm / 2
     x = math.copysign(math.sqrt(math.sqrt(middle**2 - logarithm / 0.147) - middle), y)

@@ -12,9 +12,9 @@ SPACE = ("y0", "y1", "y2")
 
 @dataclass(frozen=True)
 class Window:
-    """Sliding window: the data index under kernel position `d` at output position `y`.
+    """A sliding window: at output position `y`, kernel position `d` reads data index y * stride + d * dilate - pad.
 
-    Each attribute has an entry for each spatial dimension.
+    Each attribute has a number for each spatial dimension.
     """
 
     kernel: tuple
@@ -28,14 +28,14 @@ class Window:
 
 
 def read_window(kernel, stride, pad, dilate=()):
-    """Return a window from its attributes, by default with stride 1, no padding and no dilation."""
+    """Return a window. By default, it has stride 1, no padding and no dilation."""
     n = len(kernel)
     return Window(kernel, stride or (1,) * n, pad or (0,) * n, dilate or (1,) * n)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Position of the channels of data and output: second, or last."""
+    """Where data and output have their channels: second or last."""
 
     is_last: bool
 
@@ -58,29 +58,28 @@ class Layout:
 
 
 def read_layout(layout):
-    """Return the layout that an attribute names."""
     return Layout(layout in CHANNELS_LAST)
 
 
 def numbered(name, n):
-    """Return the names of n index variables as a pattern, such as `y0 y1`."""
+    """Return names for `n` index variables, such as "y0 y1"."""
     return " ".join(f"{name}{d}" for d in range(n))
 
 
 def local_pad(local):
-    """Return the attribute `pad` of a worker: 0 in split dimensions, where the fetched region includes the padding."""
+    """Return a worker's `pad`: 0 in split dimensions, because the worker receives the padding as data."""
     pad = local.attributes["pad"] or (0,) * len(local.attributes["kernel"])
     return tuple(0 if local.is_split(f"y{d}") else p for d, p in enumerate(pad))
 
 
 def check_layout(layout):
-    """Raise UnsupportedError for channels last, which MXNet convolves on GPUs only."""
+    """Raise UnsupportedError for channels last. MXNet convolves them on GPUs only."""
     if layout not in (None, "None", "NCW", "NCHW", "NCDHW"):
         raise UnsupportedError(f"layout={layout} is not described: channels come second (NCW, NCHW, NCDHW)")
 
 
 def check_windows(at, convention):
-    """Raise UnsupportedError for windows without data, for which MXNet returns the lowest number, or NaN as average."""
+    """Raise UnsupportedError if a window may contain no data. MXNet then returns the lowest number or NaN."""
     for kernel, stride, pad in zip(at.kernel, at.stride, at.pad, strict=True):
         if pad >= kernel or (convention != "valid" and stride > kernel - pad):
             raise UnsupportedError(

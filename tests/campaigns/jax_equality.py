@@ -1,5 +1,6 @@
 """Compare three training steps in JAX over several workers with one device.
 
+\b
     python -m tests.campaigns.jax_equality --jobs 2 --seed 1 --plans "2 random,3 random,4 uneven,6 random,8 random"
     python -m tests.campaigns.jax_equality --models "attention;linen.*"
     python -m tests.campaigns.jax_equality --source sources --models "flax lm1b;jraph sat" --plans "4 searched"

@@ -1,5 +1,6 @@
 """Compare one training step of other people's MXNet models over several workers with one device.
 
+\b
     git clone --branch 1.9.1 https://github.com/apache/mxnet
     python -m tests.campaigns.mxnet_examples --source mxnet/example --jobs 2
     python -m tests.campaigns.mxnet_examples --source mxnet/example --models "lenet;ctc" --workers 4

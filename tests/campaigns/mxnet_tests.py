@@ -1,5 +1,6 @@
 """Run MXNet's own tests with every model partitioned, and count those that pass on one device only.
 
+\b
     python -m tests.campaigns.mxnet_tests --source mxnet test_module test_executor
     python -m tests.campaigns.mxnet_tests --source mxnet --as symbol --workers 2 test_operator --only softmax
     python -m tests.campaigns.mxnet_tests --table

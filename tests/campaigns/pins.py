@@ -1,5 +1,6 @@
 """Compare the plans of the paper's models and of 50 random ones with recorded plans.
 
+\b
     python -m tests.campaigns.pins              compares; the exit code is 1 if a plan changed
     python -m tests.campaigns.pins --write      writes the plans of this tree to tests/campaigns/pinned_plans.json
 

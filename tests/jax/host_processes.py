@@ -1,4 +1,4 @@
-"""Start processes of `jax.distributed`, which run many scenarios, because starting takes longer than most of them."""
+"""Run scenarios in processes of `jax.distributed`. Each process runs many scenarios, because it starts slowly."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make_environment() -> dict[str, str]:
 
 
 def run(scenarios: Sequence[Scenario], count: int, devices: int, seconds: float = 240) -> list[list[dict[str, Any]]]:
-    """Run scenarios in several processes. Returns each outcome by scenario and process: {"returned": value} or {"failed": text}."""
+    """Run scenarios in several processes. Return {"returned": value} or {"failed": text} by scenario and process."""
     port, encoded = find_port(), json.dumps([asdict(scenario) for scenario in scenarios])
     processes = [
         subprocess.Popen(
@@ -61,7 +61,7 @@ def run(scenarios: Sequence[Scenario], count: int, devices: int, seconds: float 
 
 
 def _finish(process: subprocess.Popen[str], seconds: float) -> tuple[list[dict[str, Any]], str]:
-    """Wait for a process; return the outcomes that it printed, and the reason there are no more."""
+    """Wait for a process. Return the outcomes that it printed, and the reason why there are no more."""
     try:
         out, errors = process.communicate(timeout=seconds)
         why = f"the process ended with status {process.returncode}: {errors[-3000:]}"

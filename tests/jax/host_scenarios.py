@@ -1,4 +1,4 @@
-"""Scenarios that several processes of `jax.distributed` run together, by name and with words as arguments."""
+"""Scenarios that several processes of `jax.distributed` run together."""
 
 import hashlib
 import json
@@ -75,7 +75,7 @@ def train(name, feed):
 
 
 def train_small_steps():
-    """Train the small steps, with a loss over the same state planned beside each."""
+    """Train small steps. For each one, also plan its loss on the same state."""
     errors = {}
     for number, (name, build) in enumerate(STEPS.items()):
         replicate = ("small", "free")[number % 2]
@@ -92,7 +92,7 @@ def train_small_steps():
 
 
 def count(name):
-    """Return the bytes that a compiled step transfers, and the bytes that its plan counts, between processes and in total."""
+    """Return the bytes that a compiled step transfers and that its plan counts, between processes and in total."""
     module = import_example(name)
     made = tofu.jax.partition(module.step, jax.device_count(), module.example_args())
     text = made.lower(*module.example_args()).compile().as_text()
@@ -111,7 +111,7 @@ def find_plan_without_levels(module):
 
 
 def disagree(what):
-    """Return the error if process 1 has another plan, or another batch after a step with parts of batches."""
+    """Return the error if process 1 has another plan, or passes another batch in its second step."""
     module, state, (batch, *_) = load_example("mlp")
     is_other = jax.process_index() == 1
     asked = {"replicate": "free"} if what == "plan" and is_other else {}
@@ -143,7 +143,7 @@ def misuse():
 def place_values(columns):
     """Return the largest error over all kinds of arguments: keys, numbers, arrays on other meshes, and parts.
 
-    Four devices share `columns` columns.
+    The state has a matrix of `columns` columns, for four devices.
     """
     columns, uneven = int(columns), "free" if int(columns) % 4 else "none"
 

@@ -1,5 +1,6 @@
 """Compare transformations of partitioned functions with the same transformations on one device.
 
+\b
     python -m tests.jax.random_transformations --count 500 --seed 7
 
 The functions are the cases of the verification, which contain all primitives. A seed draws a function, a transformation

@@ -1,5 +1,6 @@
 """Random graphs under random hints, and a judge of the claims of their plans.
 
+\b
     python -m tests.search.hinted_campaign --rules fetches --count 10000
     python -m tests.search.hinted_campaign --rules collectives --first 4711 --count 1
 

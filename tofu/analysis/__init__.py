@@ -1,4 +1,4 @@
-"""Analysis of descriptions (section 4.2): along which axes an operator can be split, and what each part then reads.
+"""Analysis of descriptions (section 4.2): find the axes along which an operator can be split, and what each part reads.
 
 `analyse` is the entry point (`signatures`). It analyses a description symbolically (`symbolic`, `linearity`,
 `interval`), compiles the result (`evaluator`), and evaluates it at the shapes (`axes`).

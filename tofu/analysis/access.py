@@ -94,7 +94,7 @@ class OutputAccess:
     absent
         A dimension of the inputs that the output lacks, or None.
     has_zero_terms
-        True if each term of the formula's sums is zero for zero inputs.
+        True if the terms of the formula's sums are zero for zero inputs, as in a sum of a * b, but not of exp(a).
     """
 
     rows: tuple[Row, ...]
@@ -141,7 +141,7 @@ class OperatorAccess:
     undescribed
         The reason why no description applies to the operator, or "".
     moves
-        The shifted inputs that add up to each output. () for other operators.
+        For each output, the inputs that the operator copies or adds to it. () if the operator does more than this.
     """
 
     axes: tuple[str, ...]
@@ -181,7 +181,7 @@ class OperatorAccess:
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
     ) -> dict[str, Anything]:
-        """Return the attributes that have other values on one worker, such as `num_filter`.
+        """Return the attributes whose values on this worker differ from the whole operator's, such as `num_filter`.
 
         `local_ranges` has the range (begin, end) of each split axis that the worker computes.
         """

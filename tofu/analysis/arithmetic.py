@@ -35,8 +35,8 @@ Variables = tuple[str, ...]
 class Operations:
     """Arithmetic operations: `per_point` operations for each combination of values of `variables`.
 
-    For a sum of products, `depth` lists the variables of the sum. `reuse` lists, for each factor, the variables on
-    which it does not depend. A kernel reads the factor only once for all their values.
+    For the sum over k of a[i, k] * b[k, j], `depth` is (k,). `reuse` has the variables that each factor lacks: (j,) for
+    a and (i,) for b. A kernel reads a[i, k] only once for all values of j.
     """
 
     per_point: int

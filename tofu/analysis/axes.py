@@ -2,9 +2,9 @@
 
 On each worker, the framework's own kernel runs on a part of the tensors. An axis can be split if the kernel then
 computes the same part of the result. The kernel sees only the shapes of its part, and counts positions from zero. So
-this module evaluates the description at the whole shapes and at the shapes of a part. It rejects the axis if another
-length, a stride or an offset differs. Most axes (`Pattern.plain_axes`) need no comparison. Operators that only move
-elements need no kernel (`movement`).
+this module evaluates the description at the whole shapes and at the shapes of a part. It rejects the axis if the
+lengths, strides or offsets along other axes differ. Most axes (`Pattern.plain_axes`) need no comparison. Operators that
+only move elements need no kernel (`movement`).
 
 If several variables index one dimension, the inner variable is a *nested* axis. It can be split only after the outer
 variables were split into parts of length 1.
@@ -55,8 +55,7 @@ class Signature:
 class _Evaluation:
     """The analysis of an operator at given shapes.
 
-    `tensor_indices[tensor][dimension]` has the indices by which the description accesses this dimension. Inputs come
-    before outputs.
+    `tensor_indices[t][d]` has the indices of dimension d of tensor t. Inputs come before outputs.
     """
 
     def __init__(self, signature: Signature, input_shapes: Shapes, output_shapes: Shapes) -> None:

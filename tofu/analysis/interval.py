@@ -4,8 +4,8 @@ An interval [lower, upper] includes both ends. The ends are affine in the extent
 
     lower = sum_i l_i X_i + c,   upper = sum_i u_i X_i + c'
 
-A coefficient may be a product of extents, as in the row-major position g * CO + co. The paper has continuous intervals
-[0, X] with one constant. Here, indices are integers, so the upper end is X - 1, and each end has its own constant.
+A coefficient may be a product of extents, as in the row-major position g * CO + co. Unlike in the paper, indices are
+integers, so the upper end of i is X_i - 1. Each end has its own constant.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Check that an output is linear in a sum. Only then can the sum be split over workers.
 
-If a sum is split, each worker computes the output with its part of the sum, and the results are added. The output may
-add, subtract or negate the sum. It may also multiply or divide the sum by factors that are constant along the summed
-axis.
+If a sum is split, each worker computes the output with its part of the sum, and the results are added. This works for
+`2 * sum - bias`, but not for `exp(sum)`. Factors of the sum must be constant along the summed axis.
 
 A term that is added to the sum, such as a bias, is an *addend*. Only one worker may add it. So an addend must be a
 multiple of an input that is used nowhere else. One worker reads this input, and all others read zeros instead.
@@ -101,7 +100,8 @@ def is_zero(value: Value) -> bool:
 class MovedElement(NamedTuple):
     """An input element that an operator copies to an output.
 
-    If `chosen` is (variable, number), only output elements at this position receive the copy. The others are zero.
+    If `chosen` is (variable, number), the copy appears only in output elements in which the variable has this value.
+    Others are zero.
     """
 
     element: Element

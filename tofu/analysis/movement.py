@@ -34,11 +34,9 @@ class AbsentElement(NamedTuple):
 def find_absent(
     pattern: Pattern, indices_by_tensor: Sequence[list[Indices]], extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, ...] | None:
-    """Find the dimension that each tensor lacks, such as an input of a stack. Inputs come first, then outputs.
+    """Find the dimension that each tensor lacks, as in a stack, first for the inputs, then for the outputs.
 
-    A tensor that lacks no dimension gets None. The whole result is None if the operator does more than shift inputs.
-
-    Inputs may not be shifted along variables of length 1 in `extents`.
+    The item is None for a tensor that lacks no dimension. Return None if the operator does more than shift inputs.
     """
     if pattern.moved_elements is None:
         return None
@@ -68,7 +66,7 @@ def find_absent(
 
 
 def find_moves(pattern: Pattern, indices_by_tensor: Sequence[list[Indices]]) -> tuple[tuple[Move, ...], ...]:
-    """List the shifted inputs that add up to each output. Return () if an output is no such sum."""
+    """List, for each output, the inputs that the operator copies or adds to it. Return () if it does more."""
     description, attributes = pattern.trace.description, pattern.trace.attributes
     moves = []
     for target, elements in enumerate(pattern.moved_elements or (), len(pattern.inputs)):

@@ -74,11 +74,9 @@ class OutputPattern:
     summed_axes
         Axes that are summed over. `reducer`, such as "Sum", combines the partial results of their parts.
     moving_axes
-        Axes on which the position of an output element depends.
+        Axes that appear in the indices of the output.
     is_written
         False if the framework's kernel never writes the output.
-    has_zero_terms
-        True if each term of the formula's sums is zero for zero inputs.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -102,11 +100,11 @@ class Pattern:
     value_extents
         The lengths that are used as numbers, as in a mean.
     plain_axes
-        Axes that can be split without any change of other lengths, strides and offsets.
+        Axes whose split changes no other lengths, strides or offsets.
     moved_elements
         The input elements that each output element adds up. None if the operator does more than move elements.
     choosing_variables
-        Variables that only choose one of `moved_elements`.
+        Variables whose value selects the element to copy, such as the new dimension of a stack.
     """
 
     trace: Trace

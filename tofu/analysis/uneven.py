@@ -13,10 +13,7 @@ NEUTRAL = {"Sum": 0, "Prod": 1}
 
 
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
-    """Return the axes that can be split into overlapping parts, as positions in `access.axes`.
-
-    A sum must count shared elements once, so one worker replaces them by zeros. Convolutions cannot do this.
-    """
+    """Return the axes that can be split into overlapping parts, as positions in `access.axes`."""
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 
 
@@ -29,7 +26,7 @@ def find_neutral(access: OperatorAccess, axis: int) -> int | None:
 
 
 def find_dimension(rows: tuple[Row, ...], axis: int) -> int | None:
-    """Return the dimension that `axis` indexes alone, or None."""
+    """Return the dimension whose index contains only `axis`, or None."""
     return next((d for d, row in enumerate(rows) if row == Row(((axis, 1),), 0, 1)), None)
 
 

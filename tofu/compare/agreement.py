@@ -47,8 +47,6 @@ class Agreement:
         Name of a tensor that was not compared -> the reason, such as random numbers.
     notes
         Changes that were made to the model for the comparison: shapes, types, dropout.
-    seconds
-        The seconds of each stage of the comparison, by name.
     """
 
     workers: int

@@ -49,7 +49,7 @@ class Tensor:
     times
         The number of transfers of the tensor in a training step: 1, or the iterations of its loop.
     addends
-        The number of loop iterations that are added before a transfer, or 1.
+        The number of iterations, if a loop sums the tensor before it is transferred. Otherwise 1.
     """
 
     name: str
@@ -109,8 +109,6 @@ class Operator:
         Data for the framework's backend.
     dimension_names
         Names for each tensor's dimensions, or "". A part's axes get these names.
-    find_line
-        Function that returns the line of the user's program as `file:line`, or "".
     scope
         Path of the operator in the user's model, such as `encoder/block_0`.
     is_gradient
@@ -187,7 +185,7 @@ class Carry:
         Two tensors: the value for the first iteration, and the value that an iteration passes to the next. Both are
         split like `tensor`.
     last
-        The tensor with the value after the loop. It is split like `tensor`.
+        The tensor with the value after the loop, split like `tensor`.
     """
 
     tensor: int
@@ -204,11 +202,11 @@ class Graph:
     outputs
         The numbers of the tensors that the model returns.
     gradients
-        Number of an argument -> number of its gradient. Two arguments may have the same gradient.
+        The gradients of arguments: {3: 9} if tensor 9 is the gradient of tensor 3. Two arguments may share a gradient.
     updated
         The numbers of the arguments that an optimizer updates after the step. Each is split like its gradient.
     next_values
-        Number of a variable -> number of its new value. Both are split alike.
+        The new values of variables: {4: 12} if tensor 12 replaces tensor 4 after the step. Both are split alike.
     carries
         The values that loops pass from one iteration to the next. The graph contains the body of a loop once.
     """

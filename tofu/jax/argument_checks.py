@@ -61,7 +61,7 @@ def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def list_weak(leaves: Sequence[Any]) -> WeakTypes:
-    """Return a list with True for each leaf with a weak type, such as a Python number."""
+    """Return True for each leaf with a weak type, such as a Python number, and False for other leaves."""
     return tuple(bool(getattr(leaf, "weak_type", type(leaf) in NUMBERS and type(leaf) is not bool)) for leaf in leaves)
 
 
@@ -77,7 +77,7 @@ def describe_type_difference(planned: Step, step: Step) -> str:
 
 
 def refuse_weak_types(names: Sequence[str], planned: Sequence[ValueType], weak_types: WeakTypes, problem: str) -> None:
-    """Raise ShapeError: the plan has Python numbers for these arguments, and the call has arrays, or the reverse."""
+    """Raise ShapeError for arguments that are Python numbers in the plan and arrays in the call, or the reverse."""
     kind_by_weakness = {True: "a Python number (or computed from such alone)", False: "an array"}
     differences = [
         f"{name} is {kind_by_weakness[is_weak]}, and the step was planned for {kind_by_weakness[type_.weak_type]} of {type_.dtype}"

@@ -53,7 +53,7 @@ class JaxFrontEnd:
 class JaxBackend:
     """The part of the engine that builds a program for `jax.shard_map`.
 
-    A memory limit applies to arguments and constants or, with `predicts_peak`, to the predicted peak.
+    If `predicts_peak` is True, a memory limit applies to the predicted peak, otherwise to arguments and constants.
     """
 
     predicts_peak: bool = True

@@ -50,7 +50,7 @@ def list_devices(workers: int) -> list[Any]:
 
 
 def check_devices(devices: Sequence[Any]) -> None:
-    """Raise DeviceError if a device is repeated, or if none belongs to this process."""
+    """Raise DeviceError if a device occurs twice, or if this process has none of the devices."""
     repeated = [device for device, count in Counter(devices).items() if count > 1]
     if repeated:
         raise DeviceError(
@@ -82,7 +82,7 @@ def find_topology(devices: Sequence[Any]) -> Topology | None:
 def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
     """Return the bytes that one step transfers between processes.
 
-    `level_bytes` lists the bytes that cross each level of the interconnect, from the top.
+    `level_bytes` lists the bytes that cross each level of the interconnect, beginning with the highest level.
     """
     processes = np.vectorize(find_process, otypes=[int])(mesh.devices)
     return sum(
@@ -101,7 +101,7 @@ class ProcessAgreement:
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:
         self._mesh, self._plan, self._names = mesh, plan, names
         self._has_single_process = len({find_process(device) for device in mesh.devices.flat}) == 1
-        self._checked_positions: dict[int, set[int]] = {}  # positions of checked leaves, by argument
+        self._checked_positions: dict[int, set[int]] = {}  # argument -> positions of its checked leaves
         self._has_checked_plan = False
 
     def check(self, arguments: Mapping[int, Sequence[Any]]) -> None:

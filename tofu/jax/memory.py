@@ -112,7 +112,7 @@ class StepMemory(MemoryComparison):
 
     @property
     def largest(self) -> StepDeviceMemory:
-        """The memory of any worker. All need the same."""
+        """The memory of one worker. All workers need the same."""
         return self.worker
 
 
@@ -143,7 +143,7 @@ def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
 def read_compiled(compiled: Any) -> StepDeviceMemory:
     """Return the memory that XLA reports for a compiled step.
 
-    XLA's arguments include the step's constants, and XLA's results include a table of addresses.
+    XLA counts the step's constants as arguments, and adds the size of a table of addresses to the results.
     """
     reported = compiled.memory_analysis()
     return StepDeviceMemory(

@@ -26,7 +26,7 @@ Devices: TypeAlias = "int | Mesh | Sequence[Any]"
 
 
 class DeferredStep:
-    """A step that is planned at its first call, for the arguments of that call.
+    """A step that is planned for the arguments of its first call.
 
     `tofu.jax.partition` returns a `DeferredStep` if no example arguments are passed. After its first call, a
     `DeferredStep` also has the attributes of a `PartitionedStep`, such as `plan`.

@@ -105,7 +105,7 @@ class PartitionedStep:
     def shardings(self) -> Any:
         """The sharding of each array in the step's arguments, as trees.
 
-        Functions and strings stay where they are. Raises UnsupportedError if a class in a tree accepts only arrays.
+        Functions and strings are in the trees, too. Raises UnsupportedError if a class in a tree accepts only arrays.
         """
         replicated, structure = NamedSharding(self.mesh, PartitionSpec()), self._native.arguments_tree
 
@@ -118,7 +118,7 @@ class PartitionedStep:
     def host_bytes(self) -> int:
         """Bytes that one step transfers between hosts.
 
-        If the mesh mixes devices of several processes, this is an upper bound.
+        This is an upper bound: it may include transfers within a host.
         """
         return count_host_bytes(self.mesh, self.plan.level_bytes)
 
@@ -220,15 +220,15 @@ class PartitionedStep:
         Parameters
         ----------
         value
-            The argument, as a tree of complete arrays. Each process passes the complete argument, or arrays on the
-            devices of all processes.
+            The argument, as a tree of complete arrays. If there are several processes, each passes the same complete
+            argument. Arrays may already be distributed over all processes.
         argument
             The position of the argument. The default is the first one, the state.
 
         Returns
         -------
         tree of jax.Array or UnevenArray
-            The stored arrays. They share no memory with `value`, so that the step may donate them.
+            The stored arrays. They are copies: a step may donate them, and `value` stays valid.
 
         Raises
         ------
@@ -338,8 +338,8 @@ class PartitionedStep:
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
         """Predict the time of a step on a machine.
 
-        `machine` is a name such as "8xH100", or the path of a machine's file. An optimizer outside of the step keeps
-        `states` arrays for each weight.
+        `machine` is a name such as "8xH100", or the path of a machine's file. `states` is the number of arrays that an
+        optimizer outside of the step stores for each weight.
         """
         return simulate_partition(self.partition, read_machine(machine), read_states(states))
 

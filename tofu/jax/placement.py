@@ -38,7 +38,7 @@ def read_host_value(value: Any) -> Any:
 def place_array(value: Any, sharding: Sharding) -> Any:
     """Place an array on devices.
 
-    Each process passes the complete array, or an array on the devices of all processes.
+    If there are several processes, each passes the same array, or all pass an array that is distributed over them.
     """
     if isinstance(sharding, UnevenSharding):
         return UnevenArray(_join_shards(value, sharding), sharding)

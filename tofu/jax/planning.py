@@ -54,10 +54,9 @@ def analyse(source: Source, settings: Settings, observe: Observer, engine: Engin
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
-    """Return the form of a step that communicates least.
+    """Return the form of a step that communicates least. If the user passes a plan, return the plan's form.
 
-    Forms of a step are graphs with the same results. For example, one form moves sums out of loops. If the user passes
-    a plan, return the plan's form.
+    Forms of a step are graphs with the same results. For example, one form moves sums out of loops.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):
@@ -74,7 +73,7 @@ def _list_lost(source: Source, form: Source) -> set[str]:
 
 
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
-    """Yield the forms of a step, the best first.
+    """Yield the forms of a step (see `choose_form`), the best first.
 
     Sums move out of loops only if tensors may be replicated.
     """
@@ -102,7 +101,7 @@ def check_names(options: Mapping[str, Any]) -> None:
 
 
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
-    """Check the options of planning. By default, the option `plan` determines the number of workers.
+    """Check the options of planning. If `workers` is None, the option `plan` determines the number of workers.
 
     Raise a TofuError for the first option that is wrong or contradicts another.
     """

@@ -73,9 +73,9 @@ def unflatten_values(
 
 
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
-    """Return True if the user's hints allow a plan to split the tensor `name` along the dimensions `steps`.
+    """Return True if the hint for the tensor `name` is the split `steps`, or if there is no hint.
 
-    `steps` has one dimension for each round of the plan.
+    `steps` has a dimension for each round of the plan. A hint of 0 means dimension 0 in every round.
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
@@ -84,9 +84,9 @@ def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) ->
 def copy_layouts(
     partition: Partition, source: Source, pairs: Sequence[tuple[int, int]]
 ) -> Mapping[str, DimensionChoice]:
-    """Make hints by which `source` stores values like a planned step.
+    """Make hints for `source`, so that it splits values like a planned step.
 
-    Each of the `pairs` has a value's number in `source`, and its number in the planned step.
+    `pairs` has the numbers of each value in `source` and in the planned step.
     """
     native, planned = source.native, partition.source.native
     return {
@@ -96,7 +96,7 @@ def copy_layouts(
 
 
 def make_state_hints(source: Source, partition: Partition, part: Callable[[Any], Any]) -> Mapping[str, DimensionChoice]:
-    """Make hints by which a step stores its first argument like the state of a planned step.
+    """Make hints for `source`, so that its first argument is split like the state of a planned step.
 
     `part` selects the first argument from this state. Raise ShapeError if trees, shapes or types differ, or
     UnsupportedError if `part` returns other arrays.

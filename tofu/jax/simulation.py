@@ -57,7 +57,7 @@ def advise(step: Any, *given: Any, workers: Sequence[int] = (), **options: Any) 
     step
         A function of arrays.
     *given
-        A tuple of example arguments, or of their shapes and types, and then the machine, as in `simulate`.
+        First a tuple of example arguments, or of their shapes and types, then the machine, as in `simulate`.
     workers
         The numbers of devices to try. The default is 2, 4, 8, ... up to all devices.
     **options

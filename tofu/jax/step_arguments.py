@@ -1,4 +1,4 @@
-"""Flatten the arguments of a call, and check that they fit the arguments for which the step was planned."""
+"""Flatten the arguments of a call, and compare them with the planned arguments."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StepArguments:
         self._result_types: dict[WeakTypes, list[ValueType]] = {}
 
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Divide a list with one element per array into one list per argument."""
+        """Divide `values` into one list for each argument."""
         return self._native.arguments_tree.split(values)
 
     def flatten(self, args: Sequence[Any]) -> list[Any]:
@@ -69,7 +69,7 @@ class StepArguments:
     def flatten_one(self, value: Any, argument: int) -> list[Any]:
         """Return the arrays in one argument.
 
-        Raise UnsupportedError for an unknown argument, or ShapeError for another tree than planned.
+        Raise UnsupportedError for an unknown argument, or ShapeError for a tree that was not planned.
         """
         if argument not in range(len(self.trees)):
             raise UnsupportedError(

@@ -79,7 +79,7 @@ def _run_file(file: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise TofuError(f"{file} is no file of Python's. {FORM}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[module.__name__] = module  # dataclasses look it up
+    sys.modules[module.__name__] = module  # dataclasses look the module up
     sys.path.insert(0, str(file.resolve().parent))
     with locate_errors(file, "The module"):
         spec.loader.exec_module(module)

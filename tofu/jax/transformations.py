@@ -1,8 +1,7 @@
 """Apply `jax.grad` and `jax.vmap` to a partitioned step.
 
-Tofu plans the derivative of a step (in reverse mode), or its `jax.vmap`, as another step. JAX itself cannot transform
-the program that workers run. Its derivative would add the cotangents of all replicas, and its `jax.vmap` would mix
-workers.
+Tofu plans the gradient of a step, or its `jax.vmap`, as another step. JAX cannot transform the program that workers
+run: a gradient would be the sum of the gradients of all replicas.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Pullback:
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return a function of arguments and cotangents, and their shapes."""
+        """Return the derivative as a function of arguments and cotangents, and the shapes of both."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
@@ -82,7 +81,7 @@ class Batch:
     batched: tuple[bool, ...]
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the step under `jax.vmap` as a function, and the shapes of its arguments."""
+        """Return `jax.vmap` of the step, and the shapes of its arguments."""
         batched = jax.vmap(
             core.jaxpr_as_fun(traced), [0 if is_batched else None for is_batched in self.batched], axis_size=self.size
         )
@@ -104,7 +103,7 @@ def make_transformable(
 ) -> Run:
     """Return a partitioned step as a function that `jax.grad` and `jax.vmap` accept.
 
-    `run` runs the step, and `run_transformed` runs a transformation of it. Their arrays are complete.
+    `run` calls the step. `run_transformed` calls its gradient or its `jax.vmap`. Both take and return complete arrays.
     """
     types = [native.step.types[number] for number in native.step.inputs]
     key_implementations = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]

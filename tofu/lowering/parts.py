@@ -106,7 +106,7 @@ class Lowering:
     expand
         Function that adds the smaller operators to a `Parts` object.
     as_whole
-        Function that prepares an operator that is not replaced.
+        Function that returns the operator to run if it is not replaced.
     in_inference
         Function that changes the operator's attributes for inference.
     is_possible

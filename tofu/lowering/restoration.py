@@ -29,10 +29,10 @@ def restore_whole_operators(
     framework: LowerableOperators,
     undescribed: str = "error",
 ) -> Choices:
-    """Undo replacements by smaller operators, except those that the plan needs.
+    """Undo the replacements by smaller operators that the plan does not need.
 
-    `graph` has the replaced operators, and `whole_accesses` has their axes. `searched` is the result of the search.
-    Raises InternalError if the new choices transfer more bytes.
+    `graph` is the model's graph before replacements, and `whole_accesses` has the axes of its operators. `searched` is
+    the result of the search. Raises InternalError if the new choices transfer more bytes.
     """
     if searched.problem.graph is graph:
         return searched

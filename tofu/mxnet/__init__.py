@@ -1,8 +1,7 @@
-"""Tofu for MXNet: reads symbols, plans them, and runs the plans on several devices.
+"""Tofu for MXNet: plan a model, and run it on several devices.
 
-Importing this package imports MXNet, and raises an error if Tofu was built for another version of MXNet. The import
-changes MXNet in two ways. MXNet can then load partitioned symbols, and its Updaters can update parameters that are
-split over workers.
+Importing this package imports MXNet, and raises an error if Tofu was built for another version of MXNet. Afterwards,
+MXNet can load partitioned symbols, and its Updaters can update split parameters.
 """
 
 from tofu.imports.mxnet import load

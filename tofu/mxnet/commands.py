@@ -47,7 +47,7 @@ class SymbolRequest:
         return read_trained(self.symbol, self.shapes, self.settings, observe)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Plan the model, and return the plan with the graph to run. Raise PlanError if there is only one worker.
+        """Plan the model. Raise PlanError if there is only one worker.
 
         `observe` is called after every pass of the planner.
         """
@@ -77,7 +77,7 @@ class SymbolRequest:
         return agreement
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return a function that prints Tofu's plan beside data parallelism and Megatron's plan."""
+        """Return a function that prints a comparison of Tofu's plan with data parallelism and Megatron's plan."""
 
         def make_partition(settings: Settings) -> Partition:
             return plan_task(replace(self, settings=settings).read())
@@ -86,7 +86,7 @@ class SymbolRequest:
         return lambda console: print_plans(console, f"{self.name} on {self.settings.workers} workers", plans)
 
     def report_memory(self, optimizer: tuple[str | None, Mapping[str, Any]]) -> MemoryReport:
-        """Return the memory that training needs. `optimizer` is a pair: the optimizer's name and its arguments."""
+        """Return the memory that training needs. `optimizer` has the optimizer's name and arguments."""
         states = OptimizerStates(*optimizer)
         if self.settings.workers == 1:
             return report_one_device(self.symbol, self.shapes, states)

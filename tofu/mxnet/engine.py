@@ -1,4 +1,4 @@
-"""The two objects through which the planner uses MXNet: `MXNetFrontEnd` and `MXNetBackend`."""
+"""The objects through which the planner uses MXNet: `MXNetFrontEnd` and `MXNetBackend`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 
 
 class MXNetFrontEnd:
-    """The part of the engine that knows MXNet's operators."""
+    """Answer the planner's questions about MXNet's operators."""
 
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS
@@ -37,7 +37,7 @@ class MXNetFrontEnd:
 
 
 class MXNetBackend:
-    """The part of the engine that builds and checks the symbol for all workers."""
+    """Build, measure and check execution graphs for the planner."""
 
     measured = "memory"
     unmeasured = "optimizer states and workspace"
@@ -59,7 +59,7 @@ class MXNetBackend:
         worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Raise InternalError if the graph of all workers breaks a rule of `tofu.mxnet.check`."""
+        """Raise InternalError if an execution graph breaks a rule of `tofu.mxnet.check`."""
         planned = plan_buffers(choices, execution)
         shard_shapes = (list_shard_shapes(choices.problem, o.tensor, o.layout) for o in execution.outputs)
         shapes = list(chain.from_iterable(shard_shapes))
@@ -70,7 +70,7 @@ class MXNetBackend:
             check_traffic(planned, communication_bytes)
 
     def find_kernel_bytes(self, program: Program) -> None:
-        """Return None, because MXNet does not combine several operators in one kernel."""
+        """Return None, because MXNet runs each operator as its own kernel."""
 
 
 MXNET = Engine(MXNetFrontEnd(), MXNetBackend())

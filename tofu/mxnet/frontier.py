@@ -29,7 +29,7 @@ from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 from tofu.sizes import format_limit
 
 DATA_PARALLEL = "data-parallel"
-MOST_NAMES = 3  # in a row of the table
+MOST_NAMES = 3  # names in a row of the table
 OPTIMALITY = "a point of the frontier; nothing is proved"
 
 
@@ -71,10 +71,7 @@ class Frontier:
         return fitting[-1]
 
     def __str__(self) -> str:
-        """Return a table with a row for each plan.
-
-        The last column names tensors that this plan replicates or keeps, and the plan above does not.
-        """
+        """Return a table with a row for each plan."""
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
         ]

@@ -53,8 +53,8 @@ def partition(
         A plan to use: a `Plan`, its JSON, or the path of its JSON file. By default, Tofu searches for a plan. With a
         plan, the options `algorithm`, `search_seconds` and `topology` of the search cannot be passed.
     hints
-        Splits that the plan must contain, such as {"fc1_weight": 0}. The value is the dimension to split for a tensor,
-        and the axis for an operator. The plan splits the model in several *rounds*, one for each prime factor of the
+        Splits that the plan must contain. {"fc1_weight": 0} splits this weight along dimension 0. For an operator, the
+        value is the name of an axis. The plan splits the model in several *rounds*, one for each prime factor of the
         number of workers. A list has a value for each round.
     for_training
         If False, plan the model for inference.
@@ -77,9 +77,9 @@ def partition(
         (docs/search.md). The top level comes first. The search then minimises seconds instead of bytes, and tries
         every order of the rounds.
     memory_limit
-        The largest `plan.worker_bytes` allowed, in bytes or as a text such as "12GB". If the memory suffices, any
-        tensor may then be replicated, in all rounds or some. Tofu uses the plan with the least communication that fits.
-        If no plan fits, the error reports what needs too much memory.
+        The largest `plan.worker_bytes` allowed, in bytes or as a text such as "12GB". Any tensor may then be
+        replicated, on all workers or on some. Tofu uses the plan with the least communication that fits. If no plan
+        fits, the error reports what needs too much memory.
     replicate
         "small" replicates only tensors below 64 KiB. "free" replicates any tensor to save communication.
     unroll

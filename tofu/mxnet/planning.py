@@ -71,10 +71,6 @@ def read_task(
 
 
 def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
-    """List the choices of operators to replace: RNN operators, or operators such as cumsum.
-
-    Operators with a hint stay. A plan of the user decides which operators are replaced.
-    """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
     unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
     plan, hints = settings.plan or settings.saved, settings.hints or {}
@@ -98,10 +94,7 @@ def _choose_form(
     read: Callable[[SymbolForm], Source],
     analyse: Callable[[Source], Task],
 ) -> Task:
-    """Plan each form of the symbol, and return the task with the cheapest plan.
-
-    The cost is communication, or time if the interconnect is known.
-    """
+    """Plan each form of the symbol. Return the task whose plan needs the fewest bytes, or seconds if known."""
     best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)
     if isinstance(best_plan, Plan) and best_plan.communication_bytes == 0:
         return first_task
@@ -167,10 +160,7 @@ def read_trained(
 
 
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
-    """Return a function that plans a task.
-
-    The function also replaces operators of `symbol` if this makes the plan better.
-    """
+    """Return a function that plans a task, and replaces operators of `symbol` if this makes the plan better."""
 
     def plan(task: Task) -> Partition:
         if len(_list_forms(symbol, task.settings)) == 1:

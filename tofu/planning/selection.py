@@ -262,7 +262,7 @@ def _solve(
 
 
 def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured]) -> None:
-    """Raise PlanError if the user's plan exceeds the memory limit. If this is only a prediction, warn."""
+    """Raise PlanError if the user's plan exceeds the memory limit. Only warn if the plan's memory is predicted."""
     limit, needed = settings.memory_limit, max(plan.worker_bytes)
     if limit is None:
         return

@@ -54,7 +54,7 @@ class Option:
 
 
 def read_hints(hints: Any) -> Mapping[str, Any]:
-    """Return hints, a dictionary from names to splits. Raise PlanError for any other value.
+    """Return `hints` if it is a dictionary from names to splits. Raise PlanError for any other value.
 
     Names are checked later.
     """

@@ -1,7 +1,7 @@
 """Conversion of a `Program`, which lists each worker's nodes, to a `Lockstep` program, which all workers run together.
 
-An *entry* is an output of a node, an array on one worker, and a row in the program's tables. A *value* is one array on
-each worker. Each of these arrays is an entry, or `MISSING`.
+An *entry* is one array on one worker, the output of a node. A *value* is one entry on each worker, or `MISSING` on
+workers without the array.
 """
 
 from __future__ import annotations
@@ -24,15 +24,13 @@ MISSING = -1
 def align_workers(program: Program, factors: Sequence[int], find_shards: Callable[[int], Column]) -> Lockstep:
     """Convert a program to instructions that all workers run together.
 
-    `find_shards` returns the regions of a tensor's shards, [workers, dimensions, (begin, end)]. Raises InternalError if
-    the workers cannot run one program, for example because their arrays have different shapes.
+    `find_shards` returns the regions of a tensor's shards, as an array [workers, dimensions, (begin, end)]. Raises
+    InternalError if the workers cannot run one program, for example because their arrays have different shapes.
     """
     return _Aligner(program, find_shards).run(tuple(factors))
 
 
 class _Aligner:
-    """A builder of a lockstep program's values."""
-
     def __init__(self, program: Program, find_shards: Callable[[int], Column]) -> None:
         self.program, self.graph, self.tables = program, program.graph, program.tables
         self.find_shards = cache(find_shards)

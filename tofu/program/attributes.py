@@ -22,9 +22,9 @@ Rows = npt.NDArray[np.int32]
 def worker_attributes(
     choices: Choices, phases: Sequence[Phase], workers_by_operator: Mapping[int, Sequence[int]] | None = None
 ) -> tuple[list[dict[str, str]], Rows]:
-    """Return a table of changed attributes, and each worker's row for each operator.
+    """Return a list of attribute changes, and the position in this list for each operator and worker.
 
-    Row 0 has no attributes. The row is -1 if `workers_by_operator` does not list the worker.
+    Position 0 has no changes. The position is -1 if `workers_by_operator` does not list the worker.
     """
     problem = choices.problem
     workers = prod(problem.factors)

@@ -179,9 +179,9 @@ def _find_value_layout(program: Lockstep, value: ProgramValue) -> Layout | None:
 
 
 def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> Layout | None:
-    """Return the split of a tensor in which worker w stores `boxes[w]`.
+    """Return how a tensor is split if each worker w stores the region `boxes[w]`.
 
-    Return None if `boxes` are not shards of equal size.
+    Return None if no split has these regions, or if their sizes differ.
     """
     layout = []
     for axis in range(len(factors)):
@@ -243,7 +243,7 @@ def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...]
 
 
 def find_scatters(source_layout: Sequence[int], output_layout: Layout) -> list[tuple[int, int]]:
-    """Return the reduce-scatters between two layouts, each as an axis and a dimension."""
+    """Return the reduce-scatters that change one layout to another, each as an axis and a dimension."""
     layout, scatters = list(source_layout), []
     for axis, dimension in enumerate(output_layout):
         if layout[axis] == PARTIAL and dimension != REPLICATED and _splits_in_order(layout, output_layout, axis):
@@ -288,7 +288,7 @@ def find_chain(
 
 
 def count_received(chain: Sequence[Slice | AllGather | AllToAll], elements: int, factors: Sequence[int]) -> float:
-    """Return the number of elements that each worker receives, for arrays of `elements` elements."""
+    """Return the number of elements that each worker receives in `chain`, for arrays of `elements` elements."""
     received = 0.0
     for collective in chain:
         factor = factors[collective.axis]

@@ -52,7 +52,7 @@ class Compute(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A region that a transfer reads on worker `owner`, from its input number `input`.
+    """A region that a transfer reads on worker `owner`, from input number `input` of the transfer.
 
     The region begins at `begin`. `PieceSource` explains `along`.
     """
@@ -125,8 +125,6 @@ class Lockstep:
         Operator -> the instruction that computes it, if it is no transfer.
     transfers
         Value -> the transfer that computes it. All other values are arguments or outputs of operators.
-    results
-        The values that the program returns.
     """
 
     graph: Graph
@@ -157,7 +155,7 @@ class Lockstep:
         return transfer.pattern, self.graph.tensors[output.tensor].shape, output.boxes, sources
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the values from which one or more transfers compute `value`."""
+        """Yield the values from which transfers compute `value`; `value` itself if no transfer computes it."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value

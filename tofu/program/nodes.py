@@ -22,8 +22,8 @@ class Entry(NamedTuple):
 class PieceSource(NamedTuple):
     """A region that a fetch reads and copies to a `Piece`.
 
-    The region begins at `begin` in input number `input`. `along` has the piece's dimension for each dimension of the
-    input, or -1 for a length of 1.
+    The region begins at `begin` in input number `input`. `along[d]` is the piece's dimension for dimension d of the
+    input; -1 if the region has length 1 there.
     """
 
     input: int

@@ -29,7 +29,10 @@ def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
 
 
 def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
-    """Count the positions that each part does not share with the next part, for axes with overlapping parts."""
+    """Count the positions of each part that are not in the next part, by axis.
+
+    Example: [0, 4), [3, 7) and [6, 10) have 3, 3 and 4. Axes without overlaps are left out.
+    """
     problem = choices.problem
     axes, extents = choices.operators[operator].tolist(), problem.accesses[operator].extents
     if _is_even(extents, axes, problem.factors):

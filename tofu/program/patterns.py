@@ -24,8 +24,6 @@ class PieceColumns(NamedTuple):
     ----------
     reader, rank, begin, extent
         The worker that reads each piece, and the piece's place in the worker's array.
-    source_count
-        The number of sources of each piece.
     source_input, source_owner, source_rank, source_begin, source_along
         The input, the worker, and the region (`PieceSource`) of each source.
     """
@@ -44,7 +42,7 @@ class PieceColumns(NamedTuple):
 
 @dataclass
 class _Rows:
-    """Rows of the table of pieces that form a transfer, each with its reader.
+    """Rows of the table of pieces, with the workers that read them in a transfer.
 
     Row `~entry` stands for a piece that reads the whole entry. The offsets move the pieces, and the regions that they
     read.
@@ -97,7 +95,7 @@ class PatternReader:
         tensor, entries, boxes
             The value: its tensor, and the entry and the region of each worker.
         is_new_fetch
-            True for outputs of new fetches. Other entries are read whole.
+            Function that returns True for outputs of new fetches. Other entries are read whole.
         """
         rank = self._tables.entry_shape.shape[1]
         pieces, copies, assembled = _Rows(rank), _Rows(rank), set[int]()
@@ -205,7 +203,7 @@ class PatternReader:
 
 
 def _split_at(rows: Column, separate: Collection[int]) -> Iterator[Column]:
-    """Yield the rows in runs. A row in `separate` is a separate run."""
+    """Yield the rows in runs. Each row in `separate` is a run of its own."""
     if not separate:
         yield rows
         return

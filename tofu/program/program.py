@@ -39,10 +39,6 @@ class Program:
         The results: the model's outputs first, then gradients and next values of variables.
     n_model_outputs
         The number of the model's outputs among the results.
-    workers
-        The number of workers.
-    phases
-        The phases whose operators run.
     reducers
         Tensor -> function that combines its partial results. The default is "Sum".
     """

@@ -39,7 +39,7 @@ def compare_plans(
 ) -> Iterator[ComparedPlan]:
     """Make several plans of a model, one after the other: Tofu's plans, data parallelism and Megatron's plan.
 
-    Changed `settings` give an additional plan, which comes first. `make` makes a plan, and `report` receives its name
+    If the user changed `settings`, the plan for them comes first. `make` makes a plan, and `report` receives its name
     before.
     """
     defaults = {name: DEFAULTS[name] for name in ("algorithm", "replicate")}

@@ -45,8 +45,6 @@ class LayerRow:
         The name of an operator, or a part of the model with its source line: `block_0 train.py:60`.
     operator, gradient
         The forward and the backward operator with the most computation.
-    line
-        The line of the program, or "".
     result
         How the first output of `operator` is split.
     forward, backward

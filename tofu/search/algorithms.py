@@ -36,7 +36,7 @@ class Algorithm:
     name
         The name that users pass as `algorithm=`.
     run
-        Function that finds a plan. Hints (splits that the user fixes) come before the algorithm's decisions.
+        Function that finds a plan. Hints (splits that the user fixes) overrule the algorithm.
     guarantee
         A sentence about the quality of the algorithm's plans.
     is_search
@@ -81,7 +81,8 @@ class Algorithm:
     def describe_optimality(self, cost: int, proofs: Sequence[Proof], orders: str = "") -> str:
         """Describe how close to optimal a plan with this cost is.
 
-        `proofs` are lower bounds of the search. `orders` describes the orders of the rounds if not all were searched.
+        `proofs` are lower bounds of the search. If not all orders of the rounds were searched, `orders` describes those
+        that were.
         """
         if cost == 0:
             return describe_gap(cost, 0)

@@ -1,11 +1,5 @@
 """Baseline algorithms that the paper compares with (section 7.3), for the same graph and with the same cost.
 
-- allrow-greedy splits every tensor along its first dimension, and each operator in the cheapest way.
-- spartan chooses the cheapest way for the largest tensor first, then for the operators around it
-  (csrc/core/search/greedy.h).
-- equalchop splits everything only once, over all workers.
-- icml18 finds the best plan in which no operator computes partial results.
-
 The two hand-made plans are in `tofu.search.hand_plans`.
 """
 
@@ -30,7 +24,7 @@ Hints = Mapping[str, Any]
 
 
 def plan_allrow(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Split every tensor along the first possible dimension. Hints are kept."""
+    """Split every tensor along the first possible dimension, and each operator in the cheapest way. Hints are kept."""
     given = resolve_hints(problem, hints)
     first = {t: _first_dimension(problem, t) for t in range(len(problem.graph.tensors)) if _is_free(problem, t)}
     return solve_recursively(_for_bytes(problem), FixedChoices(given.operators, first | given.tensors), effort)
@@ -46,7 +40,7 @@ def _is_free(problem: Problem, tensor: int) -> bool:
 
 
 def plan_spartan(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Choose the cheapest split for one tensor after another, the largest first. Hints are kept."""
+    """Split the largest tensor in the cheapest way, then the operators around it, and so on. Hints are kept."""
     return solve_greedily(problem, resolve_hints(problem, hints))
 
 

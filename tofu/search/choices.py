@@ -44,8 +44,6 @@ class Choices:
 
     Attributes
     ----------
-    problem
-        The search problem.
     operators, tensors
         The split in each round: `operators[o, round]` is an axis, and `tensors[t, round]` is a dimension. -1 means
         replicated. The last rows of `operators` are weight updates.

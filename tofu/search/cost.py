@@ -35,7 +35,7 @@ def price(choices: Choices) -> int:
 
 
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Count the bytes and the reads that cross the interconnect's level of each round.
+    """For each round, count the bytes and the reads between workers that this round is the first to separate.
 
     The bytes add up to the total of `evaluate`.
     """
@@ -49,7 +49,7 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def list_worth_keeping(choices: Choices) -> list[int]:
     """Return the tensors that a worker should keep for later operators after it has read them.
 
-    Tensors that save the most bytes for their memory come first. The list is empty if workers always keep them
+    The tensors that save the most bytes per byte of memory come first. The list is empty if workers always keep them
     (`TransferRules.shares_regions`).
     """
     problem = choices.problem

@@ -22,11 +22,11 @@ class Dataflow:
     readers
         The operators that read each tensor, and the positions among their inputs.
     kinds
-        A number for each operator. It is the same for equal operations, attributes, shapes, types and phases.
+        A number for each operator, equal for operators with equal operations, attributes, shapes, types and phases.
     signatures
-        A number for each operator. It is the same for operators of the same kind that read the same parameters.
+        A number for each operator, equal for operators of one kind that read the same parameters.
     futures
-        A hash of the operators that read each operator's results, over up to three edges.
+        For each operator, a hash of the operators that follow it within three edges.
     forward
         Operator of the forward pass -> operators that compute its inputs.
     followers
@@ -50,10 +50,7 @@ class Dataflow:
         return tensor in self.shared
 
     def for_layers(self) -> Dataflow:
-        """Return the same edges, with larger classes for comparing layers.
-
-        These classes ignore parameters.
-        """
+        """Return a copy in which equal operators may read different parameters, as in repeated layers."""
         shared = set(self.shared)
         for operator in self.graph.operators:
             if operator.inputs and shared.issuperset(operator.inputs):
@@ -66,7 +63,7 @@ class Dataflow:
 
 
 def trace_dataflow(graph: Graph, kinds: Sequence[object] | None = None) -> Dataflow:
-    """Return the edges of `graph`. If `kinds` are passed, operators with equal kinds are equal."""
+    """Return the edges of `graph`. If `kinds` are passed, they determine which operators are equal."""
     producers = [(-1, 0)] * len(graph.tensors)
     readers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
     for position, operator in enumerate(graph.operators):

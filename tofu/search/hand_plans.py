@@ -89,9 +89,9 @@ def _complete(
     operators: Collection[int],
     tensors: Collection[int],
 ) -> Solution:
-    """Complete the plan `propagated`, and replicate most other operators and tensors.
+    """Complete the plan `propagated`: replicate what it leaves open, except `operators` and `tensors`.
 
-    A search splits the rest, including `operators` and `tensors`.
+    A search decides about these.
     """
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]
@@ -140,7 +140,7 @@ def _find_sums(problem: Problem, propagated: Propagated) -> tuple[set[int], set[
 
 @dataclass(frozen=True)
 class _Product:
-    """A matrix product of the forward pass, which sums over the rows of a weight."""
+    """A matrix product `x @ w` of the forward pass, where `w` is a weight."""
 
     operator: int
     weight: int

@@ -13,7 +13,7 @@ from tofu.graph import Graph, Phase, TensorKind
 def weigh_tensors(graph: Graph) -> list[float]:
     """Return the weight of each tensor's bytes, from 0 to 1.
 
-    The weight of a tensor in a loop is divided by the iterations.
+    The weight of a tensor in a loop is divided by the number of iterations.
     """
     count = len(graph.operators)
     turn = next((o for o, operator in enumerate(graph.operators) if operator.phase is not Phase.FORWARD), count)

@@ -39,13 +39,14 @@ class TransferRules:
         True if a length such as 10 for 3 workers is split into overlapping parts (tofu/analysis/uneven.py). False if it
         is replicated.
     overlaps_given
-        Arguments of the step that may have overlapping parts: "none", "needed" (large ones without equal parts), or
-        "free" (all).
+        Arguments of the step that may have overlapping parts: "none", "needed" (large arguments that have no equal
+        parts), or "free" (all).
     shares_regions
         True if all operators of a phase share the elements that a worker reads (csrc/core/cost/sharing.h). False if
         only equal time steps share them.
     stages_small_sums
-        True if workers share the computation of small sums. False if each worker reads all addends.
+        True if each worker computes a part of a small sum, and the parts are then exchanged. False if each worker reads
+        all addends.
     relays_in_groups
         True for hierarchical collectives: a group of workers receives each element once, and sends sums of partial
         results. False if all workers read directly from each other.
@@ -184,9 +185,9 @@ def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _c
 
 
 def list_replicable(graph: Graph) -> list[bool]:
-    """Return a list with True for the tensors that every worker may store whole.
+    """Return, for each tensor, True if every worker may store it whole.
 
-    These are small tensors, and tensors inside a replaced operator or updated in place.
+    This holds for small tensors, tensors inside a replaced operator, and tensors updated in place.
     """
     return [
         tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
@@ -260,7 +261,7 @@ def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
     """Return the cheap operators, such as additions.
 
-    They compute no more elements than their tensors have, and draw no random numbers.
+    A cheap operator computes no more elements than its tensors have, and draws no random numbers.
     """
     sizes = [prod(tensor.shape) for tensor in graph.tensors]
     return [

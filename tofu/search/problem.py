@@ -46,13 +46,13 @@ class Problem:
     native
         The graph in the native code's format. Equal operators may be split differently.
     make_search_graph
-        Function that takes equal parts and returns a native graph. It splits them alike.
+        Function that takes equal parts, and returns a native graph in which they are split alike.
     rules
         The rules by which the engine splits and transfers data.
     layers
         The repeated layers that a search splits alike, if `rules.ties_layers` is True.
     period
-        The distance between two layers that are split alike: 1 for all layers, 2 for every second layer.
+        If 1, all layers are split alike. If 2, layers 1, 3, 5, ... are split alike, and layers 2, 4, 6, ... are.
     tied_steps
         The equal time steps that a search splits alike.
     always_ties
@@ -129,7 +129,7 @@ class Problem:
 
     @property
     def ties(self) -> str:
-        """Words for the plans that a search covers, such as "that treat equal time steps alike"."""
+        """Words in messages for the plans that a search covers, such as "that treat equal time steps alike"."""
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
         alike = []

@@ -1,7 +1,7 @@
 """Propagation of splits through a graph, for hand-made plans that split only a few tensors explicitly.
 
-An axis *moves along* the dimensions that it indexes: in `a[i, k]`, i moves along dimension 0. If an input is split
-along this dimension, the operator is split along i, and outputs along the dimensions that i indexes.
+In `a[i, k]`, axis i indexes dimension 0. If `a` is split along this dimension, the operator is split along i, and its
+outputs along the dimensions that i indexes.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def propagate(
 ) -> Propagated:
     """Follow the splits of some tensors, `seeds` (tensor -> dimension), through all operators in order.
 
-    - An operator and its parameters are split like most bytes of its inputs.
+    - An operator and its parameters are split like its inputs. If these differ, the axis of most bytes is used.
     - Without such an axis, or if the axis is too short, an operator is not split.
     - Splits do not continue through the results of operators in `gathered`.
     - A loop's value stays split only if the next iteration's value is split alike.
     - If a loop reads slices of the split dimension, the next dimension is split.
-    - Seeds in `guessed` are split along another dimension if their readers need this.
+    - Seeds in `guessed` are split along another dimension if the operators that read them need this.
     """
     seeds, unsplit, pending = dict(seeds), set[int](), set(guessed)
     given = seeds.keys() - pending
@@ -161,18 +161,24 @@ def can_split_along(access: OperatorAccess, axis: int, parts: int) -> bool:
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
-    """Return the split dimensions of the outputs, if the operator is split along `axis`. Whole outputs are left out."""
+    """Return the dimension of each output that is split if the operator is split along `axis`.
+
+    Outputs that stay whole are left out.
+    """
     outputs = zip(problem.graph.operators[operator].outputs, problem.accesses[operator].outputs, strict=True)
     dimensions = {t: find_main_dimension(w.rows, axis) for t, w in outputs if w.combine[axis] is Combine.CONCAT}
     return {t: dimension for t, dimension in dimensions.items() if dimension is not None}
 
 
 def find_main_dimension(rows: Sequence[Row], axis: int) -> int | None:
-    """Return the dimension whose index moves fastest along `axis`, or None."""
+    """Return the dimension whose index has the largest factor of `axis`, or None.
+
+    Example: dimension 1 for axis i of a[i, 2 * i].
+    """
     reach = {d: abs(factor) for d, row in enumerate(rows) for a, factor in row.terms if a == axis}
     return max(reach, key=lambda d: reach[d]) if reach else None
 
 
 def find_main_axis(row: Row) -> int | None:
-    """Return the axis along which the index in `row` moves fastest, or None."""
+    """Return the axis with the largest factor in `row`: j for an index i + 3 * j. Return None if there is no axis."""
     return max(row.terms, key=lambda term: abs(term[1]))[0] if row.terms else None

@@ -1,7 +1,7 @@
 """Equal time steps of a recurrence, which are planned once (section 5.1).
 
 A recurrence is a part of a graph that each time step repeats, with results of the previous step as inputs.
-Corresponding operators of equal steps form a *family* and are split alike, as are the tensors between them.
+Corresponding operators of equal steps form a *family*. They are split alike, and so are the tensors between them.
 `tofu.search.time_steps` finds the equal steps of the forward pass. Further families are
 - equal forward operators that read corresponding results, such as a loss for each step,
 - equal forward operators that compute inputs of corresponding operators, such as an embedding for each step,
@@ -36,7 +36,7 @@ class EqualParts:
     tensors: tuple[tuple[int, ...], ...]
 
     def refine(self, kinds: Sequence[object]) -> EqualParts:
-        """Divide families by the kind of each operator, `kinds`."""
+        """Divide families so that the members of each have equal `kinds`."""
         parts: dict[tuple[int, object], list[int]] = defaultdict(list)
         for number, family in enumerate(self.operators):
             for position in family:
@@ -46,7 +46,7 @@ class EqualParts:
     def split_by_fixed_choices(
         self, operators: Mapping[int, Sequence[int]], tensors: Mapping[int, Sequence[int]]
     ) -> EqualParts:
-        """Divide families by the fixed choices of their members."""
+        """Divide families so that the members of each have equal fixed choices."""
 
         def split(
             families: tuple[tuple[int, ...], ...], fixed: Mapping[int, Sequence[int]]

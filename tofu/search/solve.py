@@ -32,8 +32,6 @@ class Effort:
     ----------
     seconds
         The time limit of the exact search, in seconds.
-    progress
-        A callback that shows progress.
     start
         A known plan. The exact search returns this plan or a better one.
     """
@@ -70,7 +68,7 @@ class Proof:
     lower_bound
         Bytes that each of these plans transfers at least. 0 if no search has ended, None without a proof.
     among
-        Words for the plans, such as " among plans that treat each repeated layer alike". Empty for all plans.
+        Words for the set of plans, such as " among plans that treat each repeated layer alike". Empty for all plans.
     """
 
     lower_bound: int | None
@@ -94,7 +92,7 @@ class Solution:
 
 
 def combine_proofs(solutions: Sequence[Solution]) -> tuple[Proof, ...]:
-    """Return the smallest lower bound for each set of plans that all solutions cover."""
+    """Combine proofs: for each set of plans in all solutions, return the smallest lower bound."""
     bounds = [{proof.among: proof.lower_bound for proof in solution.proofs} for solution in solutions]
     covered = [among for among in (bounds[0] if bounds else ()) if all(among in bound for bound in bounds)]
     return tuple(Proof(_find_least([bound[among] for bound in bounds]), among) for among in covered)
@@ -108,8 +106,7 @@ def _find_least(bounds: Sequence[int | None]) -> int | None:
 def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
     """Find the best plan for all rounds together, and a lower bound of the cost (csrc/core/search/exact.h).
 
-    A first search splits all repeated layers alike, and a second search every second layer. Raises PlanError if fixed
-    choices contradict each other, and InfeasibleError if the graph is too densely connected.
+    Raises PlanError if fixed choices contradict each other, and InfeasibleError if the graph is too densely connected.
     """
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
     refines_start = False

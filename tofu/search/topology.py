@@ -44,8 +44,8 @@ class Level:
     bytes_per_second
         The bandwidth of the level, for all workers together.
     workers
-        The number of groups that the level connects, such as 8 devices of a host. If it is None, each level has one
-        prime factor of the number of workers.
+        The number of groups that the level connects, such as the 8 devices of a host. If it is None for all levels,
+        each level has one prime factor of the number of workers.
     microseconds
         The time before a read across the level begins.
     """
@@ -69,7 +69,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """Nanoseconds per byte ("prices") and before a read ("latencies"), for each level."""
+        """The nanoseconds of a byte ("prices"), and before a read begins ("latencies"), for each level."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),
@@ -100,7 +100,7 @@ class Topology:
         return [{name: value for name, value in level.items() if value is not None} for level in named]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
-        """Return all possible rounds for `workers` workers that follow the levels.
+        """Return all arrangements of `workers` workers that follow the levels.
 
         Raises PlanError if `workers` is not the product of the levels' numbers of groups.
         """

@@ -34,7 +34,7 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        The shortest and the longest time of a step, in seconds, if the speeds of the machine vary.
+        The shortest and the longest time of a step, in seconds, if the machine is faster or slower than its file says.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal

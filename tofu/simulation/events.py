@@ -2,8 +2,7 @@
 
 A *stream* is a queue of a device. It runs one task at a time, in the order in which tasks become ready. If the tasks
 that use a resource, such as a link, demand more than its capacity, all of them slow down by the same factor. A task is
-as fast as its slowest resource allows. Whenever a task starts or ends, the ends of all tasks that share its resources
-change.
+as fast as its slowest resource allows.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ class Rates:
     call, call_of_several
         Seconds from one kernel to the next, on one device and on several.
     units, tile, half_depth
-        The number of arithmetic units, the elements of a tile, and the depth at half speed. 0 units mean that all
-        contractions run at full speed.
+        The number of arithmetic units, the elements of a tile, and the depth at which a contraction runs at half speed.
+        With 0 units, all contractions run at full speed.
     cache
         Bytes of the cache near a processor.
     measured

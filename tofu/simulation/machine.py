@@ -66,8 +66,6 @@ class Machine:
     ----------
     reserved_bytes
         The memory of a device that the framework needs for itself.
-    rates
-        The speed of a device.
     links
         The levels of the interconnect, the top level first. Empty if all memory is equally fast.
     host
@@ -79,7 +77,7 @@ class Machine:
     step
         Seconds from the start of a training step to its first kernel.
     slowdown, slowdown_of_several
-        Factor by which kernels are slower in a training step than alone, on one device and on several.
+        Time of a kernel in a training step, divided by its time alone: on one device, and on several.
     """
 
     name: str
@@ -111,13 +109,14 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """Return the number of the part that contains `device`, if levels 0 to `level` divide the machine."""
+        """Return the number of the part with `device`, after levels 0 to `level` have divided the machine."""
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:
         """Return a copy of the machine with one of its speeds multiplied by `factor`.
 
-        `name` is "arithmetic", "memory", "call", "links", "latency" or "host". "call" and "latency" are in seconds.
+        `name` is "arithmetic", "memory", "call", "links", "latency" or "host". For "call" and "latency", a factor above
+        1 makes the machine slower.
         """
         rates = self.rates
         if name == "arithmetic":

@@ -35,8 +35,6 @@ class Tasks:
         The tasks that must end before each task starts.
     shares
         Task -> the resources that it shares with other tasks, and its use of each.
-    capacity
-        The capacity of each resource.
     """
 
     seconds: Floats

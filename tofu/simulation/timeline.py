@@ -27,8 +27,6 @@ class Simulation:
         The samples of a step: the first dimension of the model's first input.
     start, end
         Start and end of each task, in seconds.
-    worker_bytes
-        The memory that each worker needs.
     """
 
     machine: Machine

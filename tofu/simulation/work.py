@@ -60,19 +60,17 @@ class Work:
     Attributes
     ----------
     kinds, kind
-        Node n has the kind `kinds[kind[n]]`: "fetch", "update", or the kind of its kernel (`name_kind`).
+        The kind of node n is `kinds[kind[n]]`: "fetch", "update", or the name of its kernel.
     computed, arithmetic
-        Node n has the arithmetic `computed[arithmetic[n]]`.
-    dtype
-        The type of the node's results.
+        The arithmetic of node n is `computed[arithmetic[n]]`.
     size
         Bytes that the node reads and writes.
     rows, added
-        For a fetch, the contiguous runs that it reads, and the bytes of partial results that it adds.
+        For a fetch, the number of contiguous runs that it reads, and the bytes of partial results that it adds.
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere
-        True if the node is fused into its readers.
+        True if the kernels that read the result compute it themselves.
     """
 
     kinds: tuple[str, ...]
@@ -87,7 +85,7 @@ class Work:
     is_computed_elsewhere: npt.NDArray[np.bool_]
 
     def take_seconds(self, rates: Rates, workers: int) -> Floats:
-        """Return the seconds of each node if it shares nothing with other tasks."""
+        """Return the seconds of each node while no other task runs."""
         call = np.where(self.is_computed_elsewhere, 0.0, rates.call if workers == 1 else rates.call_of_several)
         contracted, other = (
             self._look_up([getattr(computed, name) for computed in self.computed]) for name in ("contracted", "other")
@@ -221,8 +219,8 @@ def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
 class Sources(NamedTuple):
     """The blocks of elements that fetches (copies from other workers) read, as a table.
 
-    `node` is the fetch, and `owner` is the worker that stores the block. `size` is the block's bytes, `rows` its number
-    of contiguous runs, and `added` the bytes that the fetch adds to another block.
+    `node` is the fetch, and `owner` is the worker that stores the block. `size` is the block's bytes, and `rows` its
+    number of contiguous runs. `added` is the bytes that the fetch adds to another block.
     """
 
     node: Column

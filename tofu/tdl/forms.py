@@ -29,7 +29,7 @@ class Output:
     groups
         The index variables of each dimension, or None for a scatter.
     value
-        The formula, or None if the output is never written or is scratch memory.
+        The formula. None for scratch memory, and for an output that is never written.
     """
 
     variables: tuple[str, ...]

@@ -85,9 +85,9 @@ __all__ += ["constant", "elementwise", "extent", "merge", "position", "unread"]
 
 
 def position(index: Index | int) -> Value:
-    """Use an index as a number, as in `position(i) * 2`.
+    """Use an index as a number, as in `position(i) * data[i]`.
 
-    Such an index cannot be split, because each worker would count from zero.
+    An operator cannot be split along i then, because each worker would count i from zero.
     """
     return Position(as_index(index))
 

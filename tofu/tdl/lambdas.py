@@ -75,7 +75,8 @@ def call_with_variables(function: Callable[..., Anything], names: tuple[str, ...
 def read_extents(extents: Mapping[str, object] | None, names: tuple[str, ...]) -> dict[str, Index]:
     """Return the declared extents, by index variable.
 
-    A tuple for the parameter `*s` has the extents of s0, s1 and so on. Raises DescriptionError for unknown variables.
+    For a parameter `*s`, pass a tuple with the extents of s0, s1 and so on. Raises DescriptionError for unknown
+    variables.
     """
     declared: dict[str, Index] = {}
     for name, extent in (extents or {}).items():

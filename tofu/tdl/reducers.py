@@ -78,8 +78,8 @@ class OpaqueResult:
 class Opaque:
     """A computation that the description does not show (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
 
-    The operator can be split along index variables of the arguments (here b), but not along variables that index the
-    result (i and j). The interpreter calls `function` with arrays and numbers.
+    The operator can be split along b, which indexes an argument, but not along i and j, which index the result. The
+    interpreter calls `function` with arrays and numbers.
     """
 
     def __init__(self, function: Callable[..., object] | None = None, name: str = "opaque") -> None:

@@ -132,28 +132,40 @@ class Registry(Mapping[str, Description]):
         advice: str = "",
         override: bool = False,
     ) -> Description | Callable[[Callable[..., Anything]], Description]:
-        """Register a description under the framework's names of an operator, or under the name of the function.
+        """Register a description of an operator.
 
-        If an operator is split, the framework's kernel runs on each worker, and computes one part of the result from
-        parts of the tensors. The options adapt the kernel to its part.
+        Each worker runs the framework's kernel on parts of the tensors. The options adapt the kernel to its part.
 
-        bound: attributes that depend on the size of the part. Each is mapped to an index variable, whose length on the
-        worker replaces the attribute, or to a function of `Local` that returns the attribute.
-        corrects: index variables whose lengths are used as numbers, as in a mean. Bound attributes must pass the whole
-        length to the kernel.
-        starts: index variables whose positions are used as numbers. Bound attributes must pass the first position of
-        the part to the kernel.
-        counts: index variables whose positions the operator saves in an output, for its gradient to read. The kernels
-        of both count positions from the start of the part, so Tofu splits operator and gradient alike. Declare `counts`
-        for both operators.
-        pads: index variables along which the operator reads outside its input, or from an offset. The kernel then
-        receives all elements that the part reads, with the padding, and bound attributes set padding and offset to 0.
-        fill: the value of elements outside a tensor, or a function of the attributes that returns it. Default: 0.
-        needs: for an output, the other outputs that the kernel must compute with it.
-        concrete: True if the function needs the lengths in t.shape as integers, as for a reshape. A keyword-only
-        parameter `output_shapes` receives the outputs' shapes.
-        advice: advice for users whose workers have too little memory for the tensors that the operator reads whole.
-        override: True to replace an earlier description of the same name.
+        Parameters
+        ----------
+        name, *names
+            The framework's names of the operator. Default: the name of the function.
+        bound
+            Attributes that depend on the size of the part. {"num_filter": "co"} sets `num_filter` to the length of the
+            worker's part of co. Instead of "co", a function of `Local` may return the attribute.
+        corrects
+            Index variables whose lengths are used as numbers, as in a mean. An attribute in `bound` must pass the whole
+            length to the kernel.
+        starts
+            Index variables whose positions are used as numbers. An attribute in `bound` must pass the part's first
+            position to the kernel.
+        counts
+            Index variables whose positions an output saves for the gradient. Both kernels count from the start of the
+            part, so operator and gradient are split alike. Declare `counts` for both.
+        pads
+            Index variables along which the operator reads outside its input, or from an offset. The kernel receives all
+            elements that its part reads, with the padding. Attributes in `bound` must set padding and offset to 0.
+        fill
+            The value of elements outside each tensor, or a function of the attributes that returns it. Default: 0.
+        needs
+            Output -> the other outputs that the kernel must compute with it.
+        concrete
+            True if the function needs the lengths in t.shape as integers, as for a reshape. A keyword-only parameter
+            `output_shapes` receives the outputs' shapes.
+        advice
+            Advice for users whose workers have too little memory for the tensors that the operator reads whole.
+        override
+            True to replace an earlier description of the same name.
 
         >>> registry = Registry()
         >>> @registry.op("my_operator")

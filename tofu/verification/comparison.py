@@ -1,6 +1,6 @@
 """Count the elements of each output that were compared, and the way of comparison: numbers, a relation, or parts.
 
-An output is not compared if the comparison would not notice errors in it.
+Outputs in which an error would not be noticed do not count.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def find_kind(comparisons: Iterable[Comparison]) -> Compared:
 
 
 def count_numbers(expected: Array, output: Array) -> int:
-    """Count the elements that are not NaN in both arrays."""
+    """Count the elements, except those that are NaN in both arrays."""
     return int(output.size - (np.isnan(expected) & np.isnan(output)).sum()) if output.dtype.kind == "f" else output.size
 
 
 def count_overwritten(output: Array, left: Array) -> int:
-    """Count the nonzero elements that a kernel wrote by mistake.
+    """Count the elements that a kernel should not write, but set to a number other than 0.
 
-    `left` is True for elements that the kernel left unchanged. Zeros are also allowed.
+    `left` is True for elements that the kernel left unchanged.
     """
     return int((~left & (output != 0)).sum())
 
@@ -76,9 +76,9 @@ def count_overwritten(output: Array, left: Array) -> int:
 def count_related(
     relation: Relation, inputs: Sequence[Array], outputs: Sequence[Array], number: int, tolerance: float
 ) -> int:
-    """Estimate in how many elements of output `number` a relation notices an error.
+    """Estimate the number of elements of output `number` in which an error would break the relation.
 
-    A sample of the elements is changed to count how often the relation fails.
+    Some elements are changed, one at a time, to see if the relation fails.
     """
     size = outputs[number].size
     changed_elements = np.unique(np.linspace(0, size - 1, MOST_CHANGED_ELEMENTS).astype(int)) if size else []
@@ -89,7 +89,7 @@ def count_related(
 
 
 def find_mismatches(expected: Sequence[Array | None], outputs: Sequence[Array], tolerance: float) -> dict[int, float]:
-    """Return the relative errors above `tolerance`, by the number of the output."""
+    """Return {number of an output: its relative error} for outputs with an error above `tolerance`."""
     pairs = enumerate(zip(expected, outputs, strict=True))
     errors = {n: relative_error(value, output) for n, (value, output) in pairs if value is not None}
     return {n: error for n, error in errors.items() if not error <= tolerance}

@@ -1,8 +1,8 @@
 """Find all ways to split an operator by running the framework's kernel. The description is not used.
 
 A *cut* divides each input along a dimension, or passes the whole input. All combinations are tried, with attributes
-unchanged or reduced to the size of a part. A cut is kept if the parts' outputs form the whole outputs: by
-concatenation, sum or maximum, or each part alone.
+unchanged or reduced to the size of a part. A cut is kept if the parts' outputs can be concatenated, added or reduced by
+maximum to the whole outputs, or equal them.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class Cut:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A possible way to split a forward operator. The results of the parts may be wrong.
+    """A way to cut the inputs of a forward operator. The results of the parts may be wrong.
 
     Attributes
     ----------
     inputs, outputs
         The dimension of each tensor that is split, or None.
     base, splits
-        `splits` has ways to divide the length `base`. Longer dimensions are divided in the same ratios.
+        `splits` has ways to divide the length `base`, such as 4 = 1 + 3. A dimension of 8 is then divided as 2 + 6.
     shrunk
-        Numbers in the operator's attributes that are divided, too.
+        Numbers in the operator's attributes, such as a number of filters, that are divided in the same way.
     pieces
         The shapes of the parts' outputs, by split and part.
     """
@@ -106,7 +106,7 @@ class Geometry:
 
 
 def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = True) -> Iterator[Geometry]:
-    """Yield the ways to cut the inputs of a forward operator that the framework accepts.
+    """Yield the ways to cut the inputs of a forward operator. Ways that the framework refuses are left out.
 
     Dimensions with an extent in `indexed` stay whole.
     """
@@ -200,8 +200,7 @@ def find_cut(
 ) -> Cut | None:
     """Run all parts of a split. Return a `Cut` if the split works, or None.
 
-    The parts must form the outputs for which `is_needed` is True, and no part may compute everything. `roles` has the
-    roles of the inputs and outputs.
+    A split works if the parts form all outputs with True in `is_needed`.
     """
     input_roles, output_roles = roles
     dimensions = {"input": geometry.inputs, "output": geometry.outputs}

@@ -22,7 +22,7 @@ class Missing:
 
 
 def find_uncovered(cuts: Iterable[Cut], access: OperatorAccess, is_written: Sequence[bool]) -> list[Cut]:
-    """Return the cuts that an operator's axes do not offer. Outputs with False in `is_written` are ignored."""
+    """Return the cuts that match no axis of the operator. Outputs with False in `is_written` are ignored."""
     strategies = [_make_cut(access, axis, is_written) for axis in range(len(access.axes))]
     are_inputs_read = [access_input.is_read for access_input in access.inputs]
     return sorted(
@@ -71,7 +71,7 @@ class Explanation:
 def separate_explained(
     splits: Iterable[Missing], explanations: Sequence[Explanation]
 ) -> tuple[tuple[Missing, ...], tuple[tuple[Missing, str], ...]]:
-    """Return the splits without an explanation, then the others with explanations."""
+    """Return the splits without an explanation, and the explained splits with their reasons."""
     unexplained, explained = [], []
     for split in splits:
         matching = (e for e in explanations if re.fullmatch(e.op, split.op) and re.match(e.pattern, repr(split.cut)))

@@ -35,7 +35,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Fixed:
-    """An array of constant numbers, for operators that accept only certain inputs."""
+    """An input with the numbers `values`."""
 
     values: tuple[Any, ...]
     dtype: str = "float64"
@@ -95,5 +95,5 @@ Given: TypeAlias = "Shape | Numbers | Fixed"
 
 
 def read_given(given: Given) -> Numbers | Fixed:
-    """Return the description of an input's numbers."""
+    """Return `given`, or `Numbers` between -1 and 1 if it is a shape."""
     return given if isinstance(given, Numbers | Fixed) else uniform(-1, 1, *given)

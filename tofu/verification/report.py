@@ -32,13 +32,13 @@ class StrategyReport:
     Attributes
     ----------
     combine
-        How the parts' results were combined to each output.
+        For each output, how the parts' results were combined, such as "concatenated".
     largest_error
         The largest error, relative to the largest magnitude of the output. 0 means bitwise equal.
     cells
         The number of output elements that were compared, in all runs.
     overlaps
-        True if some parts overlap, because the engine needs parts of equal size.
+        True if some parts overlap. This happens if the framework needs equal parts, and the length cannot be divided.
     """
 
     axis: str

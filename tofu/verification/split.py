@@ -42,7 +42,7 @@ def count_parts(access: OperatorAccess, axes: Sequence[int], count: int) -> dict
 
 
 def list_parts(splits: Mapping[int, Sequence[Range]]) -> list[Part]:
-    """Return every combination of one range per axis, in row-major order."""
+    """Return all parts: every combination of one range of each axis, in row-major order."""
     return [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
 
 
@@ -66,7 +66,7 @@ def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence
 def find_part(access: InputAccess | OutputAccess, shape: Shape, part: Part, extents: Sequence[int]) -> Box:
     """Return the region of a tensor that a part reads or writes.
 
-    It may be empty, as for an input of a stack.
+    The region is empty for inputs of a stack that the part does not use.
     """
     region = find_region(access.rows, shape, part, extents)
     if access.absent is None:
@@ -83,8 +83,8 @@ def region_shape(region: Box) -> Shape:
 def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[int]) -> Array:
     """Return the region of an input that the kernel of a part receives.
 
-    Elements outside of the tensor are `fill`. Other parts than the first receive zeros for an input with `addend_axes`.
-    An input that the kernel should not read is NaN.
+    Elements outside of the tensor are `fill`. If the input has `addend_axes`, only the first part reads it, and others
+    receive zeros. An input that the kernel should not read is NaN.
     """
     region = find_region(access.rows, array.shape, part, extents)
     if not access.is_read:

@@ -1,4 +1,4 @@
-"""Find splits of operators whose output rows read windows of input rows, such as convolutions.
+"""Find splits of operators such as convolutions, in which an output row depends on a window of input rows.
 
 Only the kernel is used, not its description. Each input row is changed in turn, to see which output rows depend on it.
 Then each part of the output is computed from the input rows that it needs, and from rows of padding.
@@ -50,7 +50,7 @@ class WindowGeometry(Geometry):
         Name and position of an attribute that becomes zero for parts, such as a padding. None without such an
         attribute.
     fill
-        The value of the padding. If `zeroed` is set, parts receive the padding as input rows.
+        The value of the padding. If `zeroed` is set, the padding is added to the input rows of parts.
     """
 
     windows: tuple[Windows | None, ...] = ()

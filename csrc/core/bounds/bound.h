@@ -4,8 +4,9 @@
  * (Kolmogorov, IEEE PAMI 28(10), 2006).
  *
  * A pairwise problem (eliminate.h) is a sum of functions. Messages move bytes between the functions
- * without changing the sum. unary_v plus the messages into v is divided into equal shares, one for
- * each pair of v with an earlier variable, and a rest. For any messages, the least sum is at least
+ * without changing the sum. unary_v plus the messages into v is divided into a rest and shares: one
+ * equal share for each pair of v with an earlier variable. For any messages, the least sum is at
+ * least
  *     sum over v of min over x of [rest_v(x)]
  *   + sum over pairs of min over (x, y) of [pair(x, y) - messages out of the pair + share_v(x)]
  *

@@ -1,6 +1,6 @@
 /*!
  * \file bucket_tree.h
- * \brief The tree of mini-buckets and their minima, which the bound of mini_buckets.h is made of.
+ * \brief The tree of mini-buckets, from which BoundByMiniBuckets computes its bound.
  */
 #pragma once
 
@@ -30,7 +30,7 @@ struct MiniBucket {
   Cost least = 0;          // the least sum of its tables
 };
 
-/*! \brief The bucket of a variable, shared by all variables whose buckets hold the same tables. */
+/*! \brief The tables of one variable, or of several variables with the same tables. */
 struct Bucket {
   std::vector<int> around;     // variables of its tables, ascending
   std::vector<int> variables;  // eliminated variables
@@ -42,7 +42,7 @@ struct Bucket {
 struct BucketTree {
   int64_t unit = 1;  // bytes per unit of cost
   std::vector<size_t> domain_sizes;
-  std::vector<Bucket> buckets;  // each before the buckets that its minima are added to
+  std::vector<Bucket> buckets;  // each before the buckets that receive its minima
   std::vector<MiniBucket> mini_buckets;
   int64_t constant = 0;        // the bound, in units
   size_t num_entries = 0;      // entries of all distinct tables

@@ -15,8 +15,8 @@
  * The mini-buckets form a tree. In a backward pass from the roots, each mini-bucket receives the
  * least cost of all others. This gives the least cost of a plan with each value.
  *
- * Repeated work is done once. Variables whose buckets hold the same tables share one bucket.
- * Buckets with different but equal tables share their results.
+ * Repeated work is done once. Variables with the same tables share one bucket. Buckets with other
+ * tables of equal content share results.
  */
 #pragma once
 

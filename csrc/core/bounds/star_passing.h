@@ -5,14 +5,14 @@
  * A *star* is the cost of the regions of a tensor that several readers may share. Its centre is the
  * tensor's layout. Each reader's choice asks for a region, a *pattern*. Each distinct pattern is
  * paid for once, at a price that depends on the layout. Readers with the same pattern form a group.
- * The least cost of a star for each value of a variable needs no table over all variables: the best
- * partition into groups follows from the best pattern of each subset of readers. This takes (values
- * of the centre) times (patterns) times 2^(readers) operations.
+ * The least cost of a star needs no table over all variables. It is enough to know the best pattern
+ * for each subset of readers. This takes (values of the centre) times (patterns) times 2^(readers)
+ * operations.
  *
- * Messages are sequential, as in bound.h. Kolmogorov (IEEE PAMI 37(5), 2015) covers functions of
- * more than two variables. Each variable in turn collects the least costs of its functions for each
- * of its values. It returns equal shares to the functions that continue in the direction of the
- * sweep. The bound is the sum of the least costs of all functions and variables, an integer.
+ * Messages are those of bound.h, for functions of any number of variables (Kolmogorov, IEEE PAMI
+ * 37(5), 2015). Each variable in turn collects the least costs of its functions for each of its
+ * values. It returns equal shares to the functions that continue in the direction of the sweep. The
+ * bound is the sum of the least costs of all functions and variables, an integer.
  */
 #pragma once
 
@@ -53,8 +53,8 @@ constexpr int64_t kNobodyAsks = int64_t{1} << 56;  // sums of dozens do not over
 class StarPassing {
  public:
   /*! \brief Start without messages. Sweeps go along `order`, which lists all variables, and back.
-   * Keeps a reference to `problem`. A star of many readers is replaced by parts, which together
-   * cost at most as much. */
+   * Keeps a reference to `problem`. A star with many readers is replaced by smaller stars. Together
+   * they cost at most as much. */
   StarPassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
               const std::vector<int>& order);
 
@@ -70,7 +70,7 @@ class StarPassing {
   int64_t ComputeBound(std::vector<std::vector<int64_t>>* reduced) const;
 
   /*! \brief Return, for each star, its cost above the bound if all other functions have their least
-   * costs. The result is empty for stars that were replaced by parts. */
+   * costs. The result is empty for stars that were replaced. */
   std::vector<StarExcess> FindExcess() const;
 
   /*! \brief Return the number of operations of a sweep. */

@@ -31,9 +31,9 @@ double MostCommon(const Extents& a, const Extents& b) {
   return cells;
 }
 
-/*! \brief Sizes of one region per worker that is read. */
+/*! \brief Sizes of the regions that workers read, one for each. */
 struct ReadSizes {
-  double cells = 0;    // at least as many elements do all workers read
+  double cells = 0;    // lower bound of the elements that all workers read
   double workers = 0;  // workers that read
   Extents most;        // the largest extent of each dimension
 };

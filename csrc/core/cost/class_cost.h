@@ -25,16 +25,16 @@ std::vector<int> NumberRounds(const WorkerGrid& grid);
 /*! \brief Return numbers that are equal for sequences of one class. `kinds` is by round. */
 std::vector<int> DescribeClass(const std::vector<int>& kinds, const std::vector<int>& choices);
 
-/*! \brief Return a table like CostTables::Compute on a grid without prices: for each choice and
- * layout, a lower bound of IncidenceBytes for all choices and layouts of their classes. */
+/*! \brief Return a table like TabulateIncidence, on a grid without prices. An entry is a lower
+ * bound of IncidenceBytes for all choices and layouts of two classes. */
 std::vector<int64_t> BoundIncidence(const Graph& graph, const Incidence& incidence,
                                     const WorkerGrid& grid,
                                     const std::vector<std::vector<int>>& choices,
                                     const std::vector<std::vector<int>>& layouts);
 
-/*! \brief Return numbers that are equal if the regions of two reads may be equal for sequences of
- * their classes: the sizes of the regions, and the kinds of the rounds on which each dimension
- * depends. */
+/*! \brief Return a key of a read. Reads with different keys never have equal regions, for any
+ * sequences of their classes. The key has the sizes of the regions, and for each dimension the
+ * kinds of the rounds that split it. */
 std::vector<int64_t> DescribeSizes(const Graph& graph, const WorkerGrid& grid, int op,
                                    const Input& input, const std::vector<int>& choice);
 

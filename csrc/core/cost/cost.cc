@@ -62,7 +62,7 @@ int64_t TakenCells(const PlacedAccess& access, int worker, int holder, const Int
   return cells;
 }
 
-/*! \brief GatherCells if no parts of axes overlap, without a visit to all pairs of workers. */
+/*! \brief GatherCells for parts that do not overlap. It does not visit all pairs of workers. */
 int64_t GatherDisjointCells(const PlacedAccess& access, const Boxes& boxes) {
   const Boxes& regions = access.regions.front();
   std::map<int, std::vector<int>> workers_by_replica;

@@ -68,8 +68,8 @@ struct PlacedAccess {
   std::vector<int> addend;  // writes: workers with equal numbers have parts of one addend
   int64_t copies = 0;  // writes: how often the regions of each replica number cover every element
                        // (CountCoverage), or 0
-  // If the grid has prices and the graph relays in groups: for each round but the last, the access
-  // on the grid of the first rounds.
+  // For each round except the last, the access on the grid up to this round. Only for graphs that
+  // relay in groups, on grids with prices.
   std::vector<PlacedAccess> prefixes;
   bool is_partial = false;  // writes: some round reduces, so all workers have partial results
   // In a table: by region, the overlaps with the layouts of the table. Empty if they are computed
@@ -109,7 +109,7 @@ struct PlacedLayout {
   int scattered_list = -1;
 };
 
-/*! \brief Up to so many workers, the elements that workers exchange are counted for each pair. */
+/*! \brief The most workers for which exchanged elements are counted pair by pair. */
 constexpr int kMostPairedWorkers = 64;
 
 PlacedLayout PlaceLayout(const Graph& graph, int tensor, const WorkerGrid& grid,
@@ -127,7 +127,7 @@ int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
 /*!
  * \brief The bytes of all workers, and the fetches, that cross each round.
  *
- * A fetch counts at the first round of each level that it crosses. A sum that is reduced and then
+ * A fetch counts in the first round of each level that it crosses. A sum that is reduced and then
  * gathered counts as two fetches. The sum of the bytes is the same as on a grid without prices.
  *
  * If the graph relays in groups, the first i rounds are a plan in which each group of workers

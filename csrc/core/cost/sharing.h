@@ -37,15 +37,15 @@ struct Sharers {
 Sharers FindSharers(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
 /*!
- * \brief Find the reads that share fetches whatever a search chooses, because their operators are
- * in one group and must take one choice. If the graph shares regions, equal accesses of such
- * operators share, too.
+ * \brief Find the reads that share fetches in every plan, because their operators are in one group
+ * and must be split alike. If the graph shares regions, equal accesses of such operators share,
+ * too.
  *
  * Reads that share only by coincidence are counted separately, so costs are upper bounds.
  */
 Sharers FindBoundSharers(const Graph& graph);
 
-/*! \brief Return true if operators of one group could share without having to take one choice. */
+/*! \brief Return true if operators of one group may share fetches in some plans, but not in all. */
 bool MayShareByChance(const Graph& graph);
 
 /*! \brief Return, for each tensor, true if an operator writes it in place. */

@@ -21,7 +21,7 @@ namespace tofu {
 
 namespace {
 
-/*! \brief The rows or columns of a table, as lines with the costs of one value of a variable. */
+/*! \brief The rows or columns of a table. Each line has the costs of one value of a variable. */
 class Side {
  public:
   /*! \brief `turned` is the transposed table. Both tables must stay alive. */

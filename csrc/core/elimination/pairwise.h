@@ -38,7 +38,6 @@ std::vector<int> CountUp(size_t count);
 /*! \brief Return all values of all variables. */
 KeptValues KeepAll(const PairwiseProblem& problem);
 
-/*! \brief Return the number of kept values. */
 size_t CountKept(const KeptValues& kept);
 
 /*! \brief Return the whole problem as a part. */

@@ -15,8 +15,8 @@ namespace tofu {
 /*!
  * \brief The boxes of all workers, by their interval in each dimension.
  *
- * Boxes of workers are usually products of the parts of each dimension, so a search takes time for
- * the workers that it finds, and not for all workers.
+ * Boxes of workers usually form a grid. Then a search takes time only for the workers that it
+ * finds.
  */
 class BoxIndex {
  public:

@@ -95,9 +95,8 @@ int64_t TotalVolume(const Boxes& boxes);
 /*! \brief Return the distinct intervals of some workers' boxes in a dimension, ascending. */
 std::vector<Interval> ListParts(const Boxes& boxes, const std::vector<int>& workers, int dimension);
 
-/*! \brief Return a part of an equal split. If `parts` does not divide the extent, lengths are
- * rounded up, and parts overlap: a part includes the first element of the next one. Parts of parts
- * are inside them. */
+/*! \brief Return a part of an equal split. Parts may overlap: [0, 5) in 2 parts gives [0, 3) and
+ * [2, 5). */
 inline Interval SplitEqualPart(const Interval& whole, int64_t part, int64_t parts) {
   const int64_t begin = SplitPart(whole, part, parts).begin;
   return {begin, begin + (whole.end - whole.begin + parts - 1) / parts};
@@ -113,7 +112,8 @@ inline Interval SplitEqualPart(const Interval& whole, int64_t part, int64_t part
 Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
                  const std::vector<int>& choice, bool equally = false);
 
-/*! \brief Return true if the parts of some extent cannot be equal and disjoint. */
+/*! \brief Return true if some extent cannot be split into equal disjoint parts, such as 5 into 2.
+ * */
 bool HasRest(const std::vector<int64_t>& extents, const WorkerGrid& grid,
              const std::vector<int>& choice);
 
@@ -125,12 +125,13 @@ bool HasRest(const std::vector<int64_t>& extents, const WorkerGrid& grid,
 Boxes OwnBoxes(const Boxes& parts);
 
 /*! \brief Return the region that each worker accesses, which may exceed the tensor. `choice` has
- * the axis that each round splits. If `exact` is true, a row holds even if none of its axes is
- * split. */
+ * the axis that each round splits. Unless `exact` is true, a dimension is accessed completely if
+ * none of its row's axes is split. */
 Boxes ComputeRegions(const std::vector<Row>& rows, const std::vector<int64_t>& shape,
                      const Boxes& axis_boxes, const std::vector<int>& choice, bool exact = false);
 
-/*! \brief Empty the regions of workers whose parts do not touch a tensor that lacks a dimension. */
+/*! \brief Make a worker's region empty if its part does not access the tensor, such as an input of
+ * a stack. */
 void LeaveOut(const Absent& absent, const Boxes& axis_boxes, const std::vector<int>& choice,
               Boxes* regions);
 
@@ -148,9 +149,9 @@ struct SplitRules {
   std::vector<Nesting> nestings;  // axes that can be split only after others
 };
 
-/*! \brief Return true if each part of a dimension, after the rounds of `choice`, can be split in
- * round choice.size(): it is long enough, divisible if the rules ask for that, and all axes that it
- * is nested in have parts of extent 1. */
+/*! \brief Return true if round choice.size() can split a dimension, after the rounds of `choice`.
+ * Parts must be long enough and, if the rules ask for it, divisible. Axes in which the dimension is
+ * nested must have parts of extent 1. */
 bool CanSplit(const std::vector<int64_t>& extents, const WorkerGrid& grid,
               const std::vector<int>& choice, int dimension, const SplitRules& rules);
 
@@ -170,7 +171,6 @@ std::string NameOf(Subject subject);
 /*! \brief Return the shape of a tensor, or the extents of an operator's axes. */
 const std::vector<int64_t>& ExtentsOf(const Graph& graph, Subject subject);
 
-/*! \brief Return the rules of splits of an operator or a tensor. */
 SplitRules RulesOf(const Graph& graph, Subject subject);
 
 /*! \brief Return true if the search may replicate the subject although it can be split. */
@@ -188,13 +188,11 @@ std::vector<int> ListChoices(const Graph& graph, const WorkerGrid& grid, Subject
 void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
                  const WorkerGrid& grid, const std::vector<int>& choice, const SplitRules& rules);
 
-/*! \brief Check the choice of an operator or a tensor of a graph. */
 void CheckChoice(const Graph& graph, const WorkerGrid& grid, Subject subject,
                  const std::vector<int>& choice);
 
 /*! \brief Return every worker's part of an operator, as ranges of its axes. */
 Boxes SplitAxes(const Graph& graph, const WorkerGrid& grid, int op, const std::vector<int>& choice);
-/*! \brief Return every worker's shard of a tensor. */
 Boxes SplitTensor(const Graph& graph, const WorkerGrid& grid, int tensor,
                   const std::vector<int>& layout);
 
@@ -207,7 +205,8 @@ Boxes SplitTensor(const Graph& graph, const WorkerGrid& grid, int tensor,
 Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, const WorkerGrid& grid,
                     const std::vector<int>& layout);
 
-/*! \brief Return one number for each worker, from its digits in the rounds with is_counted(round).
+/*! \brief Return one number for each worker. Numbers are equal if the digits in all rounds with
+ * is_counted(round) are equal.
  */
 template <typename IsCounted>
 std::vector<int> NumberDigits(const WorkerGrid& grid, size_t rounds, const IsCounted& is_counted) {

@@ -2,9 +2,9 @@
  * \file overlaps.h
  * \brief Volumes of the intersections of one list of boxes with many lists.
  *
- * Layouts of a tensor are lists of shards, one for each worker. There are thousands of them, but in
- * each dimension their intervals differ in few ways. So the lengths of the intersections are
- * computed once for each dimension and way, and a volume is a product of lengths.
+ * Layouts of a tensor are lists of shards, one for each worker. There are thousands of layouts, but
+ * few different lists of intervals in a dimension. The lengths of intersections are computed once
+ * for each such list. A volume is a product of lengths.
  */
 #pragma once
 
@@ -44,7 +44,7 @@ struct BoxPair {
 /*! \brief The intersections of pairs of workers. */
 class Overlaps {
  public:
-  /*! \brief Return true if ranks and the lengths for so many pairs are small enough. */
+  /*! \brief Return true if the ranks, and the lengths for `num_pairs` pairs, are small enough. */
   static bool IsSmall(const BoxLists& lists, size_t num_pairs);
 
   Overlaps(const Boxes& regions, const std::vector<BoxPair>& pairs, const BoxLists& lists);

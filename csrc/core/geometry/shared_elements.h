@@ -14,8 +14,8 @@ namespace tofu {
 /*!
  * \brief Counts the elements that a box has in common with the boxes of some workers.
  *
- * Boxes of workers are usually all products of the parts of each dimension, each product equally
- * often. Then the count is a product of counts by dimension, and does not visit the boxes.
+ * Boxes of workers usually form a grid. Then the count is a product of counts by dimension, and
+ * does not visit the boxes.
  */
 class SharedElements {
  public:

@@ -22,8 +22,8 @@ namespace tofu {
  * dimensions. */
 constexpr int kReplicated = -1;
 
-/*! \brief Limit of the bytes of a tensor in a step. Two fetches of all of it are counted in 63
- * bits.
+/*! \brief The most bytes of a tensor in a step. Two fetches of the complete tensor still fit into
+ * 63 bits.
  */
 constexpr int64_t kMaxTensorBytes = int64_t{1} << 61;
 
@@ -63,7 +63,8 @@ struct Absent {
 
 /*!
  * \brief Two axes of an operator. `inner` can be split only when every part of `outer` has extent
- * 1. For example, they are the two axes of a merged dimension, in which other parts are not boxes.
+ * 1. For example, a reshape from 6 to (2, 3) has an outer axis of extent 2 and an inner axis of 3.
+ * Other parts of the 6 elements are not boxes.
  */
 struct Nesting {
   int inner;
@@ -129,10 +130,10 @@ struct Operator {
   std::vector<int> uneven_axes;  // in a graph that splits equally: axes whose parts may overlap
   std::vector<Nesting> nestings;
 
-  // Axes of an operator that only moves elements. If one is split, a fetch assembles each output.
-  // An element of the output is the sum of one element of each input that is read, shifted by the
-  // difference of the rows' lower ends. Without such elements, the output has the fill. For a
-  // dimension that a tensor lacks, its Absent replaces the row.
+  // Axes of an operator that only moves elements, such as Concat. If one is split, a fetch
+  // assembles each output. An output element is the sum of one element of each input, or the fill
+  // if no input has an element there. Inputs are shifted by the difference of the rows' lower ends.
+  // For a dimension that a tensor lacks, its Absent replaces the row.
   std::vector<int> fetched_axes;
 
   // True if the operator reads a part of its input, such as a slice: a fetch always replaces its

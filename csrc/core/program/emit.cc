@@ -219,7 +219,6 @@ class Emitter {
     return count;
   }
 
-  /*! \brief Return the movement of elements from an input to an output. */
   static Movement FindMovement(const Input& input, const Output& output) {
     const std::vector<int64_t> input_ends = ListLowerEnds(input.rows, input.absent);
     const std::vector<int64_t> output_ends = ListLowerEnds(output.rows, output.absent);

@@ -11,8 +11,8 @@
 
 namespace tofu {
 
-/*! \brief Shift of elements from one tensor to another. Its dimensions are those of the tensor that
- * has more. */
+/*! \brief Shift of elements from a source tensor to a target tensor. Its dimensions are those of
+ * the tensor with more dimensions. */
 struct Movement {
   std::vector<int64_t> distance;  // by dimension
   int source_lacks = -1;          // a dimension along which the source is one slice, or -1
@@ -45,7 +45,7 @@ class FetchPieces {
   FetchPieces(const Interval* region, int rank, bool has_pieces = true)
       : region_(region, region + rank), has_pieces_(has_pieces) {}
 
-  /*! \brief Add elements of `entry` to `box`, which is inside the region. The entry has the box
+  /*! \brief Let `entry` contribute to `box`, which is inside the region. The entry holds the box
    * `entry_box` of the tensor. */
   void Add(const Interval* box, const Entry& entry, const Interval* entry_box);
 
@@ -66,8 +66,8 @@ class FetchPieces {
   /*! \brief Add a piece with one source, in the fetch's coordinates. */
   void Insert(Piece added, const Entry& entry);
 
-  /*! \brief Let a piece and an added one share their overlap. The rest of the added piece is
-   * appended to `rest`, and the rest of the first piece to the pieces. */
+  /*! \brief Give the overlap of a piece and `added` the sources of both. The rest of `added` is
+   * appended to `rest`, and the rest of the piece to `pieces_`. */
   void Share(size_t piece, const Piece& added, std::vector<Piece>* rest);
 
   Box region_;

@@ -32,8 +32,8 @@ struct Outlines {
   std::vector<int32_t> outline_of_worker;
 };
 
-/*! \brief Writes the outlines of all workers. The node of an entry is its number on its worker
- * times the number of workers, plus the worker. */
+/*! \brief Writes the outlines of all workers. Node n of worker w, of k workers, has the number n *
+ * k + w in entries. */
 class OutlineBuilder : public NodeSink {
  public:
   explicit OutlineBuilder(int num_workers) : workers_(num_workers) {}

@@ -91,7 +91,8 @@ class TensorShards {
     std::vector<Entry> entries;      // by worker; node -1 before first use
   };
 
-  /*! \brief The placement of outputs that are written in one way into one layout. */
+  /*! \brief The workers' parts in bringing an output into a layout. Outputs with equal regions
+   * share it. */
   struct Assembly {
     PlacedAccess access;
     BoxIndex index;  // of the written regions

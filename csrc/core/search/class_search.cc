@@ -55,7 +55,6 @@ std::vector<PricedPrefix> ListPrefixes(const Graph& graph, const WorkerGrid& gri
   return descends ? prefixes : std::vector<PricedPrefix>{{rounds, 0}};
 }
 
-/*! \brief Return the first rounds of the choices of a plan. */
 Assignment TakeFirstRounds(const Assignment& plan, int rounds) {
   Assignment first = plan;
   for (auto* choices : {&first.operators, &first.tensors}) {
@@ -182,7 +181,6 @@ class ClassSearch {
     return changes;
   }
 
-  /*! \brief Keep the sequences with the fewest changes. */
   static void KeepFewestChanges(Sequences* sequences) {
     int fewest = std::numeric_limits<int>::max();
     for (const std::vector<int>& sequence : *sequences)

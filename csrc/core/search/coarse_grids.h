@@ -37,8 +37,8 @@ std::optional<Hints> JoinHints(const Hints& hints, const JoinedRounds& joined);
 /*!
  * \brief Return a plan for `grid` that follows the plan of a coarse grid.
  *
- * Where the coarse plan replicates what the grid can split, or does not meet a hint, the recursive
- * search chooses anew.
+ * If the coarse plan replicates a tensor that the grid can split, or does not meet a hint, the
+ * recursive search chooses again.
  * \\throws like SearchRecursive
  */
 SearchResult RefinePlan(const Graph& graph, const WorkerGrid& grid, const Hints& hints,

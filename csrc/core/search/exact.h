@@ -51,8 +51,8 @@ struct ExactLimits {
   bool refines_start = false;  // improve the given plan; leave out coarse grids
 };
 
-/*! \brief If the work takes more processor time by this factor than counted, the search ends, and
- * plans may differ between runs. */
+/*! \brief The search ends if it takes this many times the processor time that it counted. Plans may
+ * then differ between runs. */
 constexpr double kMostSlowness = 4;
 
 struct ExactResult {

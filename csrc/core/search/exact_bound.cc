@@ -24,7 +24,6 @@ using Costs = std::vector<std::vector<int64_t>>;  // by variable and value
 
 struct TimeIsUp {};
 
-/*! \brief Entries of all pairs' tables. */
 double CountEntries(const PairwiseProblem& problem) {
   double entries = 0;
   for (const PairTable& pair : problem.pairs)

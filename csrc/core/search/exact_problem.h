@@ -54,7 +54,7 @@ ExactProblem BuildProblem(const Graph& graph, const WorkerGrid& grid,
                           Counting counting, int64_t ceiling, const ExactSize& size,
                           const std::function<void()>& pause, double holding_share = 1);
 
-/*! \brief Return the number of rounds in which values can be changed one by one. */
+/*! \brief Return the number of rounds that can be changed separately. */
 inline int CountRounds(const ExactProblem& problem) {
   return problem.is_by_class ? 0 : static_cast<int>(problem.sequences.front()->front().size());
 }
@@ -63,7 +63,6 @@ inline int CountRounds(const ExactProblem& problem) {
 std::vector<int> FindValues(const ExactProblem& problem, const SearchVariables& variables,
                             const Assignment& assignment);
 
-/*! \brief Convert values to an assignment. */
 Assignment ToAssignment(const ExactProblem& problem, const SearchVariables& variables,
                         const std::vector<int>& values);
 

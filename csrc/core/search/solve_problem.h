@@ -30,7 +30,8 @@ struct FoundPlan {
 };
 
 /*!
- * \brief Search among some sequences of each variable, of which the plan `best` has one.
+ * \brief Search among some sequences of each variable. They include the sequences of the plan
+ * `best`.
  *
  * Takes a share of the remaining effort of `state`, which counts it and reports `stage`.
  * \return a plan that costs less than `best`, if one is found

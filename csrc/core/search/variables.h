@@ -120,8 +120,8 @@ class SearchVariables {
                                           const MayFollow& may_follow) const;
   std::vector<std::vector<int>> SequencesOf(int variable) const;
 
-  /*! \brief Sequences with the same number of parts in each dimension, which have the same
-   * choices afterwards. */
+  /*! \brief Sequences with the same number of parts in each dimension. The same choices can follow
+   * all of them. */
   struct Histories {
     std::vector<int> first;
     double count = 0;

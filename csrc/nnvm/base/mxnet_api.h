@@ -71,7 +71,6 @@ inline SymbolHandle NewHandle(std::vector<nnvm::NodeEntry> outputs) {
   return reinterpret_cast<SymbolHandle>(symbol.release());
 }
 
-/*! \brief The array behind a handle. */
 inline mxnet::NDArray* ArrayOf(ObjectHandle handle) {
   CHECK(handle != 0) << "Need the handle of an array, got a null handle";
   return reinterpret_cast<mxnet::NDArray*>(handle);

@@ -52,8 +52,8 @@ struct ExecutionInput {
   std::unordered_map<int64_t, Reducer> reducers;  // of partial results that are not summed
 };
 
-/*! \brief The operator that takes the place of a sum in place if the second gradient's kernel
- * cannot add to the first. */
+/*! \brief The operator that sums two gradients if the kernel of the second cannot add to the first.
+ * */
 constexpr char kPlainSumName[] = "elemwise_add";
 
 /*! \brief Return true for a sum of gradients in place: the kernel of the second gradient adds to
@@ -67,7 +67,7 @@ bool IsSumInPlace(const nnvm::Op* op);
 bool AddsToOutputs(const nnvm::Op* op);
 
 /*! \brief List the inputs that a node gets as copies, because its kernel overwrites them. A fixed
- * gamma, which the kernel sets for good, is copied if it is not a variable. */
+ * gamma is copied if it is not a variable, because the kernel sets it to ones. */
 template <typename IsVariable>
 std::vector<uint32_t> ListCopiedInputs(const nnvm::NodeAttrs& attrs,
                                        const IsVariable& is_variable) {

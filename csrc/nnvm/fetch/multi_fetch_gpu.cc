@@ -34,7 +34,6 @@ int DeviceOf(const nnvm::Node& node, const std::map<std::string, int>& devices) 
   return device->second;
 }
 
-/*! \brief Types, shapes and devices of a fetch's arrays. */
 FetchArrays ArraysOf(const nnvm::Graph& graph, uint32_t id,
                      const std::map<std::string, int>& devices) {
   const nnvm::IndexedGraph& index = graph.indexed_graph();

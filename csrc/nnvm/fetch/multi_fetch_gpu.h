@@ -52,7 +52,6 @@ using StagedBytes = std::map<std::pair<int, int>, int64_t>;
  */
 StagedBytes PrepareGpuKernels(SymbolHandle symbol, const std::map<std::string, int>& devices);
 
-/*! \brief FCompute<gpu> of the operator. */
 void ComputeMultiFetchOnGpu(const nnvm::NodeAttrs& attrs, const mxnet::OpContext& context,
                             const std::vector<mxnet::TBlob>& inputs,
                             const std::vector<mxnet::OpReqType>& requests,

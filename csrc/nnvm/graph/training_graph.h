@@ -20,7 +20,7 @@ extern const char kHeadGradientPrefix[];
  * \\param wrt arguments whose gradients are needed
  * \\return a graph with the outputs of `symbol`, then one gradient per name of `wrt`. To infer its
  * shapes, the shapes of head gradients are needed as well
- * \\throw dmlc::Error if a name is no argument of the symbol, or names two
+ * \\throw dmlc::Error if a name is no argument of the symbol, or the name of two
  */
 SymbolHandle BuildTrainingGraph(SymbolHandle symbol, const std::vector<std::string>& wrt);
 

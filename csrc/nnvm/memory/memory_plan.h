@@ -13,7 +13,6 @@
 
 namespace tofu::nnvm_layer {
 
-/*! \brief Kind of an entry. */
 enum class EntryKind : int {
   kArgument = 0,
   kAuxiliary = 1,

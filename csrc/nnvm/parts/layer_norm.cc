@@ -3,8 +3,8 @@
  * \brief LayerNorm in parts, which can be split along the normalised dimension.
  *
  * The first parts sum along each line. The workers' sums are added, and the last part computes the
- * outputs from the total sums. Two passes and double precision, as in batch_norm.cc. `count` is the
- * extent of the complete tensor.
+ * outputs from the total sums. There are two passes in double precision, as in batch_norm.cc.
+ * `count` is the extent of the complete tensor.
  */
 #include <cmath>
 #include <utility>

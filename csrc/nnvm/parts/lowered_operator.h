@@ -3,7 +3,7 @@
  * \brief Attributes, signatures and registration of the parts that replace MXNet's (stock)
  * operators.
  *
- * A stock operator is replaced if the workers must exchange numbers in between. For example,
+ * A stock operator is replaced if workers must exchange numbers before it can finish. For example,
  * BatchNorm split by batch needs the mean of the complete batch. Its first parts compute sums over
  * a shard, and its last part uses the total sums.
  */
@@ -52,7 +52,7 @@ struct LoweredParam {
 /*! \brief Read a boolean attribute as MXNet does. */
 bool ReadFlag(const NodeAttrs& attrs, const char* key, bool otherwise);
 
-/*! \brief The parsed attributes of a node of such an operator. */
+/*! \brief Return the parsed attributes of a part. */
 const LoweredParam& LoweredParamOf(const nnvm::NodeAttrs& attrs);
 
 /*!

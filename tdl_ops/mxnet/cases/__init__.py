@@ -1,4 +1,1 @@
-"""Cases to verify the descriptions with: one file for each family, by the same name.
-
-A new operator needs a description in `tdl_ops/mxnet` and a case here.
-"""
+"""Cases to verify the descriptions with. Each file has the cases for the descriptions in the file of the same name."""

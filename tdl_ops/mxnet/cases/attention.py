@@ -1,4 +1,4 @@
-"""Attention over interleaved projections: two heads of three numbers."""
+"""Cases for attention with interleaved queries, keys and values: two heads of three numbers."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import single

@@ -5,7 +5,6 @@ from tofu.verification.numbers import Numbers, labels, lengths, single
 
 
 def positions(low: int, high: int, *shape: int) -> Numbers:
-    """Return a source of integers from low to below an extent."""
     return replace(labels(high, *shape), low=low, dtype="float32")
 
 

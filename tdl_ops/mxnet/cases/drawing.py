@@ -1,7 +1,7 @@
-"""Random numbers, compared with their distribution.
+"""Cases for operators that draw random numbers.
 
-They must be within ten deviations of the mean. If the kernel returns the underlying noise for the gradient, it must
-yield the same number.
+The numbers must be within ten standard deviations of the mean. Some kernels also return the noise from which they
+computed the numbers. Then the same numbers must follow from the noise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,13 +50,15 @@ NUMPY: dict[str, tuple[dict[str, float], Moments]] = {
 
 @dataclass(frozen=True)
 class Within:
-    """Drawn numbers clipped to ten deviations around the mean. The parameters are attributes, or else the inputs."""
+    """A relation for drawn numbers: they are expected to be within ten standard deviations of the mean.
+
+    The distribution's parameters are `attributes`, or the operator's inputs if `attributes` is empty.
+    """
 
     distribution: str
     attributes: tuple[float, ...] = ()
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-        """Return the expected outputs. Dimensions of parameters come first."""
         (drawn,) = outputs
         _, moments = DISTRIBUTIONS[self.distribution]
         mean, deviation = (np.asarray(moment, float) for moment in moments(*(self.attributes or inputs)))
@@ -78,7 +80,7 @@ def _relate(
 
 
 def _list_draws(name: str, given: dict[str, float]) -> list[Case]:
-    """Return the cases of a distribution, with parameters as attributes, like a tensor, and with tensors of parameters."""
+    """Return three cases of a distribution. Its parameters are numbers in the first two, and tensors in the third."""
     fixed = Within(name, tuple(given.values()))
     varied = [Fixed(tuple(value * share for share in (0.25, 0.5, 1.0)), "float32") for value in given.values()]
     return [
@@ -88,18 +90,18 @@ def _list_draws(name: str, given: dict[str, float]) -> list[Case]:
     ]
 
 
-# The number from the noise that the kernel returns, and the parameters.
+# Functions that compute a drawn number from the noise and the parameters.
 FROM_NOISE: dict[str, Callable[..., Array]] = {
     **dict.fromkeys(("normal", "gumbel", "logistic"), lambda noise, loc, scale: loc + scale * noise),
     **dict.fromkeys(("exponential", "rayleigh"), lambda noise, scale: scale * noise),
 }
-# The same if the parameter is an attribute: the noise is uniform between 0 and 1.
+# The same for parameters that are attributes. The noise is then uniform between 0 and 1.
 FROM_CHANCE: dict[str, Callable[..., Array]] = {
     "exponential": lambda chance, scale: -scale * np.log(chance),
     "weibull": lambda chance, a: (-np.log(chance)) ** (1 / a),
     "pareto": lambda chance, a: np.expm1(-np.log(chance) / a),
 }
-# If the second output is the derivative by the parameter: that derivative.
+# Derivatives of a drawn number by the parameter, for operators whose second output is the derivative.
 DERIVATIVES: dict[str, Callable[..., Array]] = {
     "weibull": lambda drawn, a: -drawn * np.log(drawn) / a,
     "pareto": lambda drawn, a: -(drawn + 1) * np.log(drawn + 1) / a,
@@ -108,16 +110,15 @@ DERIVATIVES: dict[str, Callable[..., Array]] = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """The same for MXNet's NumPy interface, whose parameters broadcast.
+    """A relation like `Within`, for operators of MXNet's NumPy interface.
 
-    `attributes` are None for parameters that are inputs.
+    `attributes` has None for parameters that are inputs.
     """
 
     distribution: str
     attributes: tuple[float | None, ...]
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-        """Return the expected outputs."""
         drawn, *saved = outputs
         given = iter(inputs)
         parameters = [next(given) if attribute is None else attribute for attribute in self.attributes]
@@ -173,7 +174,7 @@ CASES = [
             Drawn(name, (None,) * len(given)),
         )
         for name, (given, _) in NUMPY.items()
-        if name not in ("uniform", "gamma")  # without gradients
+        if name not in ("uniform", "gamma")  # uniform and gamma have no gradient
     ),
     _relate("_npi_normal", {"loc": 3.0, "scale": None, "size": None}, PARAMETERS[1:], Drawn("normal", (3.0, None))),
     *(

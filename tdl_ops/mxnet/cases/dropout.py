@@ -1,4 +1,4 @@
-"""Dropout. The mask is random; the results are compared given the mask."""
+"""Dropout. The mask is random, so the outputs are compared with outputs computed from the mask."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,11 @@ from tofu.verification.kernel import Array
 
 @dataclass(frozen=True)
 class Kept:
-    """The data times the mask, which is 0, or 1 over the probability of being kept."""
+    """The relation of the forward operator: data x mask. The mask is 0, or 1 / (1 - p) for kept elements."""
 
     p: float
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
-        """Return the expected outputs of the forward operator."""
         kept = float(np.float32(1) / np.float32(1 - self.p))  # as MXNet, in single precision
         mask = np.where(outputs[1] > kept / 2, kept, 0.0)
         return [inputs[0] * mask, mask]

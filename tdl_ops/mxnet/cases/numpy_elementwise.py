@@ -10,7 +10,6 @@ SPECIAL = Fixed(((1.5, nan, -inf), (inf, -2.0, nan), (0.0, 7.0, inf), (-inf, 3.0
 
 
 def integers(*shape: int) -> Numbers:
-    """Return a source of integers."""
     return Numbers(1, 90, shape, "int32", is_whole=True)
 
 

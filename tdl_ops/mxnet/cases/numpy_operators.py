@@ -6,7 +6,7 @@ from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform
 
 FAMILIES = "activation binary broadcast constant diagonal factorization layout ordering resampling reshape scalar unary"
-FIRST: dict[object, Case] = {}  # by describing function
+FIRST: dict[object, Case] = {}  # description -> its first case
 for _family in FAMILIES.split():
     for _case in import_module(f"tdl_ops.mxnet.cases.{_family}").CASES:
         if (_known := DESCRIPTIONS.get(_case.op)) is not None:

@@ -1,5 +1,6 @@
 """Compare random models under random plans with one device.
 
+\b
     make fuzz SECONDS=600
     python -m tests.campaigns.fuzz --seconds 600 --jobs 2
     python -m tests.campaigns.fuzz --seed 4711 --count 1 --focus chains

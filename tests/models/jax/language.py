@@ -16,7 +16,7 @@ Tree = Any
 
 @dataclass(frozen=True)
 class StepModel:
-    """A step, the shapes of its arguments, and the extent of the batch, which peers split."""
+    """A step, the shapes of its arguments, and the extent of the batch."""
 
     step: Callable[..., Any]
     state: Tree

@@ -38,9 +38,9 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 
 
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
-    """Find results that can use the memory of a donated argument.
+    """Find results that can use the memory of a donated argument with the same shape and type.
 
-    The result maps positions of results to positions of arguments. Shapes and types must be the same.
+    Return a map from positions of results to positions of arguments.
     """
     free = list(donated)
     found: dict[int, int] = {}
@@ -100,7 +100,7 @@ def _make_loop_operation(loop: Loop, types: list[ValueType], alias: Aliases) -> 
 
 def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], types: list[ValueType]) -> list[Operation]:
     makers, readers = index(operations)
-    before: list[int] = []  # for each operation, the operations that it depends on, as bits
+    before: list[int] = []  # bit m of before[n]: operation n depends on operation m
     for operation in operations:
         waited = [makers[value] for value in operation.reads if value in makers]
         before.append(reduce(lambda bits, n: bits | before[n] | 1 << n, waited, 0))

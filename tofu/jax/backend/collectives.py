@@ -35,7 +35,7 @@ class Workers:
 
     @contextmanager
     def remember(self) -> Iterator[None]:
-        """Return a context in which each number for this worker is computed only once."""
+        """Return a context that computes each worker-dependent number only once."""
         before = self._known_numbers
         self._known_numbers = dict(before)
         _ = self.me  # before any loop: XLA on CPUs cannot look up the number in the kernel of a small loop
@@ -62,7 +62,7 @@ class Workers:
     def pick(self, table: Any) -> list[Any]:
         """Return this worker's row of `table`, as a list of numbers.
 
-        A number that is equal on all workers becomes a constant.
+        A column of equal numbers becomes a constant.
         """
         columns = np.asarray(table).reshape(self.count, -1).T
         if columns.dtype != bool:
@@ -180,7 +180,7 @@ def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
 def _find_maximum(array: Any, axis_names: tuple[str, ...]) -> Any:
     """Return the maximum over devices, or NaN if any number is NaN.
 
-    On CPUs, XLA's maximum ignores NaN. So the numbers are compared as integers, of which NaN is the largest.
+    On CPUs, `lax.pmax` ignores NaN. But if bits are compared as integers, NaN is the largest.
     """
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         return _reduce_in_parts(jnp.max, array, axis_names)
@@ -206,7 +206,7 @@ def _find_product(array: Any, axis_names: tuple[str, ...]) -> Any:
 
 def _reduce_in_parts(along_dimension: Callable[..., Any], array: Any, axis_names: tuple[str, ...]) -> Any:
     count = lax.psum(1, axis_names)
-    if array.size <= 2:  # each device reduces all, which transfers no more
+    if array.size <= 2:  # each device reduces all elements, which transfers no more bytes
         return along_dimension(lax.all_gather(array, axis_names), axis=0).astype(array.dtype)
     elements = jnp.pad(array.ravel(), (0, -array.size % count)).reshape(count, -1)
     reduced = along_dimension(lax.all_to_all(elements, axis_names, 0, 0, tiled=True), axis=0).astype(array.dtype)
@@ -214,7 +214,7 @@ def _reduce_in_parts(along_dimension: Callable[..., Any], array: Any, axis_names
 
 
 def _reorder_negative(integers: Any) -> Any:
-    """Convert the bits of floating-point numbers to integers in the same order, or back."""
+    """Convert bits of floating-point numbers to integers that sort like the numbers, or back."""
     return jnp.where(integers < 0, integers ^ jnp.iinfo(integers.dtype).max, integers)
 
 

@@ -49,7 +49,7 @@ class Scope:
                 self._run_equation(item)
 
     def get_array(self, value: int) -> Any:
-        """Return array `number` of the `Lockstep` program, after a transfer if necessary."""
+        """Return the array for a value of the `Lockstep` program, after a transfer if necessary."""
         if value not in self.values:
             inputs = list(map(self.get_array, self.program.lockstep.transfers[value].inputs))
             collectives = self.program.collectives[value]

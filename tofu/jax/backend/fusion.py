@@ -94,7 +94,7 @@ class Operation:
 
 
 def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Return the operation that computes each value, and the operations that read it."""
+    """Return two maps: value -> operation that computes it, and value -> operations that read it."""
     makers = {value: n for n, operation in enumerate(operations) for value in operation.makes}
     readers: dict[int, list[int]] = {}
     for n, operation in enumerate(operations):
@@ -107,7 +107,7 @@ def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequ
     """Fuse operations as XLA does."""
     fusion = _Fusion(list(operations), results, types)
     stored_operations: list[Operation] = []
-    fused_operations: dict[int, Operation] = {}  # by result, with reads of values in memory only
+    fused_operations: dict[int, Operation] = {}  # result -> operation that reads values in memory only
     for n, operation in enumerate(fusion.operations):
         joined = _join(operation, fused_operations) if operation.is_fusible else operation
         if fusion.roots[n].keys() - {n}:
@@ -127,8 +127,8 @@ def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Op
 class _Fusion:
     """A choice of the operations that XLA fuses.
 
-    A *root* is an operation whose results are stored in memory. XLA computes operation n within the roots in
-    `roots[n]`. The value of a root is True if it reads elements of n's result more than once.
+    A *root* is an operation whose results are stored in memory. `roots[n]` has the roots into which XLA fuses operation
+    n. `roots[n][root]` is True if the root reads some element of n's result more than once.
     """
 
     def __init__(self, operations: list[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> None:
@@ -171,8 +171,8 @@ class _Fusion:
     def _find_computed_once(self) -> set[int]:
         computed_once: set[int] = set()
         count = len(self.operations)
-        all_readers = [0] * count  # for each operation, its direct and indirect readers, as bits
-        unfused_readers = [0] * count  # the readers that are reached by a path that is not fused
+        all_readers = [0] * count  # bit m of all_readers[n]: m reads n's result, directly or not
+        unfused_readers = [0] * count  # of these, the readers to which a path is not fused
         for n in reversed(range(count)):
             for reader in self.readers[n]:
                 readers_behind = all_readers[reader] | 1 << reader

@@ -28,7 +28,7 @@ BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)
 
 
 class WorkerSelection(Protocol):
-    """Interface to the data of the worker that runs the program."""
+    """Interface for access to one worker's data."""
 
     def pick(self, table: Any) -> list[Any]:
         """Return this worker's row of `table`."""
@@ -39,9 +39,9 @@ class WorkerSelection(Protocol):
 
 @dataclass(frozen=True)
 class RepeatedElements:
-    """Elements of an operand that would be summed twice, because shards overlap.
+    """Elements of an operand that a reduction would count twice, because shards overlap.
 
-    They begin at position `counts[worker]` of `dimension`. A reduction reads `neutral` instead, which is 0 for a sum.
+    They begin at position `counts[worker]` of `dimension`. The reduction reads `neutral` instead, such as 0 for a sum.
     """
 
     operand: int
@@ -93,13 +93,13 @@ class LocalCall:
         return evaluate(replace(self.equation, params={**self.parameters, **replaced}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
-        """Return this worker's value of the attribute `name`. The default is `default`."""
+        """Return this worker's value of the attribute `name`."""
         rows = [attributes.get(name, default) for attributes in self.attributes_by_worker]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
     @cached_property
     def split_dimensions(self) -> list[int]:
-        """The split dimensions of the first operand, which the primitive indexes."""
+        """The dimensions of the first operand that are split and that the primitive indexes."""
         begins = [attributes.get("first", ()) for attributes in self.attributes_by_worker]
         return sorted({d for begin in begins for d, first in enumerate(begin) if first})
 
@@ -110,7 +110,7 @@ class LocalCall:
     def take_part(self, result: Any, output: int = 0, sharded_dimensions: int = 0) -> Any:
         """Return this worker's shard of a result.
 
-        Skip the first `sharded_dimensions` dimensions, which are sharded already.
+        The first `sharded_dimensions` dimensions are sharded already, and do not change.
         """
         complete = tuple((0, extent) for extent in result.shape[:sharded_dimensions])
         boxes = [(*complete, *box[sharded_dimensions:]) for box in self.output_boxes[output]]
@@ -118,14 +118,14 @@ class LocalCall:
 
 
 class CallMaker:
-    """Makes the calls by which workers compute the equations of a step on their shards."""
+    """A factory for the calls that compute equations on workers' shards."""
 
     def __init__(self, choices: Choices, values: Sequence[ProgramValue], workers: WorkerSelection) -> None:
         self._choices, self._values, self._workers = choices, values, workers
         self._known_attributes: dict[Hashable, list[dict[str, Any]]] = {}  # equal operators share an access object
 
     def make(self, equation: Equation, compute: Compute) -> LocalCall:
-        """Return a call of an equation. Raise InternalError if workers need different parameters."""
+        """Return the call that computes an equation. Raise InternalError if workers need different parameters."""
         access = self._choices.problem.accesses[compute.operator]
         attributes_by_worker = self._find_attributes(access, compute)
         parameters = share_parameters(equation, attributes_by_worker)
@@ -151,7 +151,7 @@ def find_repeated_elements(
 ) -> list[RepeatedElements]:
     """Find elements of operands that would be reduced twice, because shards overlap.
 
-    `own_counts` has the number of positions that each worker includes, by axis with overlapping shards.
+    For each axis with overlapping shards, `own_counts` has the number of positions that each worker includes.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -166,7 +166,7 @@ def find_repeated_elements(
 
 
 def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the parameters for all workers' shards. Raise InternalError if workers need different ones."""
+    """Return an equation's parameters on shards. Raise InternalError if workers need different ones."""
     parameters = dict(equation.params)
     for name in {name for attributes in attributes_by_worker for name in attributes} & parameters.keys():
         values = [attributes.get(name, parameters[name]) for attributes in attributes_by_worker]
@@ -185,7 +185,6 @@ def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Draw all numbers, and return this worker's shard."""
     (keys,) = operands
     (all_numbers,) = call.bind(operands, shape=call.equation.params["shape"])
     return [call.take_part(all_numbers, sharded_dimensions=keys.ndim)]
@@ -203,7 +202,7 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
     first_rows = call.pick("first", (0,) * operand.ndim)
     (dimension,) = dimension_numbers.start_index_map  # only gathers of whole rows split the looked-up dimension
     row_count = int(call.find_complete_extents()[dimension])
-    indices = _widen(indices)
+    indices = _widen_to_int32(indices)
     row, first_row = indices[..., 0], jnp.asarray(first_rows[dimension], indices.dtype)
     is_inside = (row >= 0) & (row < row_count)
     mode = params["mode"]
@@ -240,7 +239,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
     if name in ("dynamic_slice", "dynamic_update_slice"):
         operands = _move_inside(name, operands, equation.params)
     if name == "gather" or name.startswith("scatter"):
-        operands = [operands[0], _widen(operands[1]), *operands[2:]]
+        operands = [operands[0], _widen_to_int32(operands[1]), *operands[2:]]
     if name == "gather" and equation.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP:
         operands = [operands[0], _clip(operands[0].shape, operands[1], equation.params)]
     results = equation.evaluate(vary_alike(operands))
@@ -252,7 +251,7 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
     operand_count = 1 if name == "dynamic_slice" else 2
     window_sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
     clamped = list(operands[:operand_count])
-    starts = map(_widen, operands[operand_count:])
+    starts = map(_widen_to_int32, operands[operand_count:])
     for start, extent, window_size in zip(starts, operands[0].shape, window_sizes, strict=True):
         last_start = min(extent - window_size, jnp.iinfo(jnp.result_type(start)).max)
         clamped.append(lax.clamp(jnp.zeros_like(start), start, jnp.full_like(start, last_start)))
@@ -260,17 +259,16 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 
 
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
-    """Clamp the indices of a gather, because not all are in bounds as `mode` promises.
+    """Clamp the indices of a gather, even if `mode` promises that they are in bounds.
 
-    An example is `jax.vmap` of a dynamic slice.
+    After `jax.vmap` of a dynamic slice, some indices are out of bounds.
     """
     dimensions, slice_sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
     last_start = np.array([shape[d] - slice_sizes[d] for d in dimensions])
     return jnp.clip(indices, 0, np.minimum(last_start, jnp.iinfo(indices.dtype).max).astype(indices.dtype))
 
 
-def _widen(indices: Any) -> Any:
-    """Convert small indices to 32 bits, so that extents and row numbers fit."""
+def _widen_to_int32(indices: Any) -> Any:
     return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 

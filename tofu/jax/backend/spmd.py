@@ -64,7 +64,7 @@ class SpmdProgram:
 
     @cached_property
     def calls(self) -> CallMaker:
-        """Object that makes the calls of equations on shards."""
+        """Factory for the calls that compute equations on shards."""
         return CallMaker(self.choices, self.lockstep.values, self.workers)
 
     @cached_property
@@ -160,15 +160,15 @@ class SpmdProgram:
             ]
 
     def find_compute(self, equation: Equation) -> Compute | None:
-        """Return the instruction for an equation, or None if no kernel runs."""
+        """Return the instruction that computes an equation, or None if transfers replace it."""
         return self.lockstep.computes.get(self._operator_by_origin[id(equation)])
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:
-        """Map the position of each operand with overlapping shards to its sharding."""
+        """Return the shardings of operands with overlapping shards, by position."""
         return self._find_uneven(dict(enumerate(self.operand_numbers)), self.shardings(mesh))
 
     def uneven_results(self, mesh: Mesh) -> dict[int, UnevenSharding]:
-        """Map the position of each result with overlapping shards to its sharding."""
+        """Return the shardings of results with overlapping shards, by position."""
         return self._find_uneven(self._layout_owners, self.result_shardings(mesh))
 
     def _find_uneven(self, numbers: Mapping[int, int], shardings: Sequence[NamedSharding]) -> dict[int, UnevenSharding]:
@@ -189,7 +189,7 @@ class SpmdProgram:
 
     @cached_property
     def _layout_owners(self) -> dict[int, int]:
-        """Result -> the value that has the result's layout."""
+        """Position of a result -> value with the same layout. For the next state, this is the state."""
         next_values, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         pairs = enumerate(zip_longest(self.step.outputs, self.step.inputs[: len(self.step.outputs)]))
         return {
@@ -205,7 +205,7 @@ class SpmdProgram:
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:
-        """Return the `Lockstep` number of a value that is split like `layout_owner`."""
+        """Return the `Lockstep` number of value `number`, split like value `layout_owner`."""
         if self.find_layout(layout_owner) == self.find_layout(number):
             return self.shards[number]
         return self._value_by_result[self.native.tensor_of[number], self.find_layout(layout_owner)]

@@ -34,7 +34,7 @@ class UnevenSharding:
     part
         Shape of each shard.
     begins
-        The first positions of the shards, by dimension.
+        The first positions of the shards in each dimension, such as (0, 3, 6) for 10 rows on 3 devices.
     joined
         The `NamedSharding` of the joined array, in which the shards are side by side.
     """
@@ -61,7 +61,7 @@ class UnevenSharding:
         return self.part
 
     def find_part(self, index: Sequence[slice]) -> tuple[slice, ...]:
-        """Return the region of a shard in the original array, for its region `index` in the joined array."""
+        """Convert the region of a shard in the joined array to its region in the original array."""
         joined_region = index[: len(self.part)]  # JAX also indexes the data of random keys
         numbers = [(bounds.start or 0) // extent for bounds, extent in zip(joined_region, self.part, strict=True)]
         starts = [begins[number] for begins, number in zip(self.begins, numbers, strict=True)]
@@ -250,7 +250,7 @@ for _method in (*_BINARY, *_REFLECTED, *_COMPARISONS, *_OTHER_METHODS):
 def find_sharding(
     boxes: Sequence[Box], layout: Layout, factors: Sequence[int], shape: tuple[int, ...], joined: NamedSharding
 ) -> UnevenSharding | None:
-    """Return a sharding for shards with the regions `boxes`. Return None if no shards overlap."""
+    """Return the sharding of an array for which worker w stores `boxes[w]`. Return None if no shards overlap."""
     if find_layout(boxes, shape, factors) is not None:
         return None
     shard_shape = tuple(end - begin for begin, end in boxes[0])

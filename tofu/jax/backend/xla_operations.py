@@ -1,4 +1,4 @@
-"""Convert equations to the operations that XLA runs on CPUs, with the scratch memory that each one uses."""
+"""Convert equations to the operations that XLA runs on CPUs, with their scratch memory."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Kernels:
         self._transposed: dict[tuple[int, tuple[int, ...]], int] = {}  # value, order of dimensions -> transposed copy
         self._reordered: dict[tuple[int, int], int] = {}  # value, dimension -> copy with that dimension first
         self._zeros: set[int] = set()
-        self._scatter_operands: dict[int, tuple[int, ...]] = {}  # sum over zeros -> its operands
+        self._scatter_operands: dict[int, tuple[int, ...]] = {}  # result of a scatter into zeros -> the other operands
 
     def make(self, equation: Equation) -> Iterator[Operation]:
         """Yield the operations that XLA runs for an equation."""
@@ -161,7 +161,7 @@ class Kernels:
         yield Operation("scatter-add", reads, equation.outputs)
 
     def _sum(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield an addition. If one operand is a scatter over zeros, XLA scatters into the other operand instead."""
+        """Yield an addition, or for `x + zeros.at[i].add(y)`, a scatter into x."""
         scatter = next((value for value in reads if value in self._scatter_operands), None)
         if scatter is None or len(reads) == 1:
             yield Operation("add", reads, equation.outputs)

@@ -111,7 +111,7 @@ class PlanComparison:
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
-        """Yield, for each peer, the row of a plan that needs no more memory."""
+        """Yield the row of a Tofu plan for each peer (a plan made by hand). The Tofu plan needs no more memory."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)
@@ -129,7 +129,7 @@ class PlanComparison:
         return step.lower_leaves(), partition.plan
 
     def peer(self, peer: Peer, name: str) -> PlanRow:
-        """Compile the step with a peer's shardings of the arguments. Return the row `name` of the table."""
+        """Compile the step with a peer's plan, which was made by hand. Return the row `name` of the table."""
         return self._compile(name, self.lower_peer(peer))
 
     def lower_peer(self, peer: Peer) -> Any:

@@ -166,7 +166,7 @@ def _count_bytes(line: str, collective: re.Match[str], devices: int, host_device
         pairs = [pair for group in groups for pair in permutations(group, 2)]
         share = _find_share_between_hosts(pairs, host_devices)
     else:
-        share = _find_relayed_share(groups, host_devices)
+        share = _find_share_between_hosts_in_rings(groups, host_devices)
     return size * received * group_size * len(groups), share
 
 
@@ -174,11 +174,7 @@ def _find_share_between_hosts(pairs: Sequence[tuple[int, int]], host_devices: in
     return sum(source // host_devices != target // host_devices for source, target in pairs) / max(len(pairs), 1)
 
 
-def _find_relayed_share(groups: Sequence[Sequence[int]], host_devices: int) -> float:
-    """Return the share of received bytes that comes from other hosts, in rings of devices.
-
-    One device of each host receives from another host.
-    """
+def _find_share_between_hosts_in_rings(groups: Sequence[Sequence[int]], host_devices: int) -> float:
     host_counts = [len({device // host_devices for device in group}) for group in groups]
     return sum(count - 1 for count in host_counts) / max(sum(len(group) - 1 for group in groups), 1)
 

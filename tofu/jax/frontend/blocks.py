@@ -1,7 +1,7 @@
-"""Divide operators such as cumulative sums and `argmax` into one block for each worker.
+"""Compute operators such as `cumsum` and `argmax` in blocks, one for each worker.
 
-Each worker computes its own block, and workers exchange one partial result for each block. A Fourier transform of
-several dimensions becomes one transform for each dimension. Each transform can be split along the other dimensions.
+For example, each worker computes the cumulative sum of its block, and adds the totals of all earlier blocks. A Fourier
+transform of two dimensions becomes two transforms. Each of them can be split along the other dimension.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EXTREMES: Mapping[str, Callable[..., Any]] = {"argmax": lax.reduce_max, "argmin"
 
 
 def divide_into_blocks(step: Step, workers: int) -> Step | None:
-    """Divide operators such as `cumsum` into one block for each worker.
+    """Compute operators such as `cumsum` in blocks, one for each worker.
 
     Return None if the step has no such operator.
     """

@@ -1,4 +1,4 @@
-"""Copy the arrays that a step closes over. The user may then change the original arrays."""
+"""Copy the arrays that a step closes over."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from tofu.jax.frontend.equations import find_dtype
 
 
 def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-    """Return the jaxpr with copies of its constants, also in inner jaxprs.
+    """Copy the constants of a jaxpr and of its inner jaxprs. The user may then change the original arrays.
 
-    The user may later overwrite, delete or donate the original arrays. Raise UnsupportedError if a constant is itself
-    being traced by an outer transformation.
+    Raise UnsupportedError if a constant is a tracer of a surrounding `jax.grad`, `jax.jit` or `jax.vmap`.
     """
     copied: core.ClosedJaxpr = _ConstantCopier().copy(closed)
     return copied

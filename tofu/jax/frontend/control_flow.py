@@ -20,17 +20,17 @@ RUN_WHERE_TAKEN = ("while", "pure_callback")
 
 
 def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
-    """Inline the branches of a `cond` and return its results. Return None if the `cond` must stay one equation.
+    """Compute all branches of a `lax.cond`, and choose between their results with a `lax.select`.
 
-    Branches that are chosen at run time are all computed, and a select chooses the results. A `cond` with a
-    `while_loop` or a `jax.pure_callback` stays one equation, because only the chosen branch may run.
+    If the condition is constant, only the chosen branch remains. Return None if a branch has a `while` loop or a
+    `jax.pure_callback`, because these must only run if they are chosen.
     """
     index, *operands = equation.inputs
     branches = jaxpr_equation.params["branches"]
     if isinstance(index, Literal):
         branch = min(max(int(index.value), 0), len(branches) - 1)
         return builder.inline_closed(branches[branch], operands, equation)
-    if any(must_be_taken(body.jaxpr) for body in branches):
+    if any(_has_while_or_callback(body.jaxpr) for body in branches):
         return None
     scope = "/".join(filter(None, (equation.scope, "cond")))
     results_by_branch = [
@@ -45,17 +45,16 @@ def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation
     ]
 
 
-def must_be_taken(jaxpr: core.Jaxpr) -> bool:
-    """Return True if a jaxpr, for example one with a `while`, must run only when its branch is chosen."""
+def _has_while_or_callback(jaxpr: core.Jaxpr) -> bool:
     return any(
         equation.primitive.name in RUN_WHERE_TAKEN
-        or any(must_be_taken(body.jaxpr) for body in list_bodies(equation.params))
+        or any(_has_while_or_callback(body.jaxpr) for body in list_bodies(equation.params))
         for equation in jaxpr.eqns
     )
 
 
 def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
-    """Yield the jaxprs among the parameters of an equation."""
+    """Yield the jaxprs among the parameters of an equation, such as the body of a scan."""
     for value in params.values():
         for element in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(element, (core.ClosedJaxpr, core.Jaxpr)):
@@ -65,7 +64,7 @@ def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
 def enter_scan(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
     """Convert a `lax.scan` to a loop, and return its results.
 
-    In each iteration, the first equations take elements of the scanned arrays, and the last equations stack results.
+    Each iteration first takes an element of each scanned array. At the end, it stores results in stacks.
     """
     params = jaxpr_equation.params
     body, length = params["jaxpr"], params["length"]

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 WRITTEN = {"dynamic_update_slice": 1}
-"""Position of the operand that a primitive writes into its first operand. All scatters write operand 2."""
+"""Position of the operand that is written into operand 0. Scatters write operand 2."""
 
 
 def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace an equation that has operands or results without elements. Return None for other equations."""
+    """Remove empty arrays from an equation, as in `concatenate([x, x[:0]])`. Return None if the equation can stay."""
     if types and all(map(is_empty, types)):
         return list(map(builder.add_empty, types))
     if equation.primitive.name == "split" and any(map(is_empty, types)):
@@ -57,7 +57,7 @@ def _split(builder: StepBuilder, equation: Equation, types: Sequence[ValueType])
 
 
 def is_empty(type_: ValueType) -> bool:
-    """Return True if values of this type have no elements. Arrays of random keys never count as empty."""
+    """Return True if a type has no elements. Random keys never count as empty."""
     return 0 in type_.shape and not type_.is_key
 
 

@@ -1,7 +1,11 @@
 """A step as a list of equations and loops: a jaxpr in which all calls are inlined.
 
-Equations refer to values by number. A loop may sum a result over its iterations. If only the outer of two loops sums
-it, there is a *separate sum* for each iteration of the inner loop.
+Equations refer to values by number. A loop may sum a result over its iterations. Two nested loops may also compute
+*separate sums*, one for each iteration of the inner loop:
+
+    for batch in batches:
+        for t, layer in enumerate(layers):
+            sums[t] += compute_gradient(layer, batch)
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ class ValueType:
 
     @property
     def is_key(self) -> bool:
-        """True for random keys, which are not numbers."""
+        """True if the elements are random keys, not numbers."""
         return _is_extended(self.dtype)
 
     @property
@@ -54,7 +58,7 @@ class ValueType:
 
     @property
     def item_bytes(self) -> int:
-        """The bytes of one element, which is a number or a random key."""
+        """Bytes of one element."""
         return _count_item_bytes(self.dtype)
 
     def with_shape(self, *shape: int) -> ValueType:
@@ -86,7 +90,7 @@ def read_type(aval: Any) -> ValueType:
 
 
 def as_type(value: Any, type_: ValueType) -> Any:
-    """Return a value with the `weak_type` of `type_`. The value must already have the shape and dtype of `type_`."""
+    """Return `value` with the `weak_type` of `type_`. Shape and dtype must be equal already."""
     if type_.is_key or bool(value.weak_type) == type_.weak_type:
         return value
     convert = primitives.convert_element_type_p
@@ -94,7 +98,7 @@ def as_type(value: Any, type_: ValueType) -> Any:
 
 
 def find_dtype(leaf: Any) -> Any:
-    """Return the dtype that JAX gives a leaf: an array, its shape, or a Python number."""
+    """Return JAX's dtype of an array, a `jax.ShapeDtypeStruct`, or a Python number."""
     if isinstance(leaf, jax.Array):
         return leaf.dtype
     dtype = leaf.dtype if hasattr(leaf, "dtype") else jax.numpy.result_type(leaf)
@@ -103,7 +107,7 @@ def find_dtype(leaf: Any) -> Any:
 
 @dataclass(frozen=True)
 class Literal:
-    """A number that is an operand of an equation."""
+    """A constant number in an equation, such as 2 in `x * 2`."""
 
     value: np.ndarray[Any, Any]
     type: ValueType
@@ -121,20 +125,20 @@ Operand: TypeAlias = "int | Literal"
 
 @dataclass(frozen=True)
 class Equation:
-    """A call of a primitive with its parameters and operands.
+    """A call of a JAX primitive such as `add`, with its operands and results.
 
     Attributes
     ----------
     scope
-        Path of the functions, named scopes and transformations around the equation.
+        The functions and named scopes around the equation, such as `transpose(jvp(encoder))/attention`.
     line
         Line of the user's program that created the equation.
     checkpoint
-        Number of the `jax.checkpoint` that recomputes the equation, or None.
+        Number of the `jax.checkpoint` around the equation, or None.
     loops_summed
-        Number of loops that sum the result. The sum has the type `summed_dtype`.
+        Number of loops that sum the result, in the type `summed_dtype`.
     has_separate_sums
-        True if only outer loops sum the result. Each iteration of the innermost loop then has a separate sum.
+        True if the innermost loop has a sum for each iteration t: `sums[t] += result`.
     """
 
     primitive: Any
@@ -153,13 +157,13 @@ class Equation:
         return f"{', '.join(f'v{n}' for n in self.outputs)} {'+' if self.loops_summed else ''}= {call}"
 
     def evaluate(self, operands: Sequence[Any]) -> list[Any]:
-        """Compute the results from the values of all operands, including literals."""
+        """Compute the results. `operands` has a value for each operand, also for literals."""
         bind = partial(self.primitive.bind, **self.params)
         results = (jax.jit(bind) if self.primitive.name == "device_put" else bind)(*operands)
         return list(results) if self.primitive.multiple_results else [results]
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Compute the equation. `values` contains its operands, and receives its results."""
+        """Read the operands from `values`, and add the results to `values`."""
         results = self.evaluate([read_operand(x, values) for x in self.inputs])
         if self.loops_summed:
             (number,) = self.outputs
@@ -205,16 +209,16 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class LoopSum:
-    """A result that one or more nested loops add up. The attributes are about one of the loops.
+    """The sum of an equation's results over the iterations of a loop.
 
     Attributes
     ----------
     equation
-        The equation that computes the result.
+        The equation. It may be in an inner loop.
     is_separate
-        True if there is a separate sum for each iteration of this loop.
+        True if there is a separate sum for each iteration of the loop.
     is_outermost
-        True if no loop around this loop adds to the sum.
+        True if no loop around the loop adds to the sum.
     stack_shape
         (n,) for n separate sums, otherwise ().
     """
@@ -226,7 +230,7 @@ class LoopSum:
 
     @property
     def number(self) -> int:
-        """The number of the summed value."""
+        """The value number of the result."""
         return self.equation.outputs[0]
 
 
@@ -234,7 +238,7 @@ class LoopSum:
 class Loop:
     """A loop of `length` iterations, such as a `lax.scan`. If `reverse` is True, it scans arrays from the end.
 
-    An earlier loop computed the sums in `separate_sums`. Iteration t of this loop reads sum t of each.
+    `separate_sums` are values of which an earlier loop has computed one sum for each iteration.
     """
 
     equations: tuple[Equation | Loop, ...]
@@ -249,7 +253,7 @@ class Loop:
         return "\n    ".join([*lines, *"\n".join(map(str, self.equations)).splitlines()])
 
     def without_constant_carries(self) -> Loop:
-        """Return the loop without carried values that never change. The body then reads them from outside."""
+        """Let the body read carried values from outside if they never change."""
         operand_by_constant = {c.value: c.first for c in self.carries if c.following == c.value}
         if not operand_by_constant:
             return self
@@ -263,9 +267,9 @@ class Loop:
         return replace(self, equations=equations, carries=carries)
 
     def walk_sums(self, depth: int = 1) -> Iterator[LoopSum]:
-        """Yield the sums of this loop, also of results that inner loops compute.
+        """Yield the sums of this loop. Some equations are in inner loops.
 
-        `depth` is 1 for the loop itself, and increases by 1 with each inner loop.
+        `depth` is 1 for this loop, 2 for a loop within it, and so on.
         """
         for item in self.equations:
             if isinstance(item, Loop):
@@ -358,7 +362,7 @@ def walk_all(items: Sequence[Equation | Loop]) -> Iterator[Equation]:
 
 
 def list_operands(items: Sequence[Equation | Loop]) -> Iterator[int]:
-    """Yield the number of each value that equations and loops read, also inside the loops."""
+    """Yield the numbers of all values that equations and loops read."""
     for item in items:
         if isinstance(item, Loop):
             yield from (x for carry in item.carries for x in (carry.first, carry.following) if isinstance(x, int))

@@ -1,7 +1,7 @@
-"""Find values that a step compares with their own maximum or minimum, as the gradients of `jnp.max` and `jnp.min` do.
+"""Find values like `x` in `x == jnp.max(x)`, which the gradient of `jnp.max` computes.
 
-XLA may compute such a value twice with different rounding errors. Then no element equals the maximum, and the gradient
-is NaN. An optimization barrier after the value prevents a second computation.
+XLA may compute `x` twice with different rounding errors. Then no element equals the maximum, and the gradient is NaN.
+An optimization barrier after `x` prevents a second computation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "reshape", "squeeze"))
 
 
 def find_compared_with_extremum(step: Step) -> frozenset[int]:
-    """Return the floating-point values that are compared with their own extremum, as `x` is in `x == jnp.max(x)`."""
+    """Return all floating-point values like `x` in `x == jnp.max(x)`."""
     equation_by_result = {number: equation for equation in step.walk() for number in equation.outputs}
     compared = set()
     for equation in step.walk():

@@ -1,8 +1,4 @@
-"""Find gathers and scatters whose positions are known when a step is traced.
-
-The positions along a dimension are known if the indices are a number or an arithmetic progression, such as
-`jnp.arange(n) * 2`.
-"""
+"""Find gathers and scatters at positions that are known during tracing, as in `x[3]` and `x[jnp.arange(n) * 2]`."""
 
 from __future__ import annotations
 
@@ -49,14 +45,14 @@ class Positions:
 
 @dataclass(frozen=True)
 class KnownLookup:
-    """The indices of a gather or scatter, if some of its positions are known.
+    """A gather or scatter whose positions are known in some dimensions of its array.
 
     Attributes
     ----------
     known
-        The known positions. Keys are dimensions of the array.
+        Dimension of the array -> its known positions.
     rest
-        The index arrays for other dimensions of the array. Their last dimension has extent 1.
+        Other dimension of the array -> array of positions, with the shape (..., 1).
     batches
         Batch dimension of the array -> dimension of the indices. A dimension with several known positions counts as a
         batch dimension.
@@ -67,11 +63,11 @@ class KnownLookup:
     batches: Mapping[int, int]
 
     def without_batches(self, dimensions: Iterable[int]) -> tuple[int, ...]:
-        """Remove the batch dimensions of the array from `dimensions`."""
+        """Remove batch dimensions of the array from `dimensions`."""
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:
-        """Return the batch dimensions of the indices, in the order of the array's batch dimensions."""
+        """Return the values of `batches`, sorted by key: {2: 0, 1: 3} gives (3, 0)."""
         return tuple(self.batches[d] for d in sorted(self.batches))
 
     def read(self, array: Any) -> Any:
@@ -83,16 +79,16 @@ class KnownLookup:
         return self.reverse_decreasing(lax.slice(array, first, limits, strides))
 
     def find_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Return the shape of the result of `read` for an array of this shape."""
+        """Return the shape of `read(array)` for an array of this shape."""
         return tuple(self.known[d].count if d in self.known else extent for d, extent in enumerate(shape))
 
     def reverse_decreasing(self, part: Any) -> Any:
-        """Reverse the dimensions along which positions decrease."""
+        """Reverse the dimensions of `part` along which positions decrease."""
         reversed_ = [d for d, at in self.known.items() if at.stride < 0]
         return lax.rev(part, reversed_) if reversed_ else part
 
     def write(self, array: Any, part: Any, join: Callable[[Any, Any], Any] | None = None) -> Any:
-        """Return `array` with `part` at the known positions. If `join` is passed, it combines old and new elements."""
+        """Return `array` with `part` at the known positions. `join(old, new)` may combine elements."""
         part = self.reverse_decreasing(part)
         if part.shape == array.shape:
             return part if join is None else join(array, part)
@@ -115,8 +111,8 @@ def find_lookup(
 ) -> KnownLookup | None:
     """Find the known positions of a gather or scatter. Return None if no position is known.
 
-    `indices` has a position for each of `dimensions`. A slice has the extents `sizes`, including its `collapsed`
-    dimensions. `batched` maps batch dimensions of the operand to dimensions of the indices.
+    `dimensions`, `sizes` and `collapsed` are the `start_index_map`, `slice_sizes` and `collapsed_slice_dims` of a
+    `lax.gather`. `batched` maps batching dimensions of the operand to batching dimensions of the indices.
     """
     shape = builder.find_type(operand).shape
     partial = (d for d in range(len(shape)) if d not in dimensions and d not in batched and sizes[d] < shape[d])
@@ -136,7 +132,7 @@ def find_lookup(
 
 
 def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Return the operands that `indices` concatenates, one for each dimension, or [] if there are none."""
+    """Return the index array of each dimension if `indices` concatenates them. Otherwise, return []."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]
@@ -148,7 +144,7 @@ def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
 
 
 def find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
-    """Return the positions that the indices `piece` select in one dimension, or None if they are unknown."""
+    """Return the positions in `piece`, the index array of one dimension. Return None if they are unknown."""
     found = find_progression(builder, piece)
     if found is None:
         return None
@@ -168,7 +164,7 @@ def write_at(
     strides: Sequence[int],
     join: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """Return `operand` with `update` at regular positions. If `join` is passed, it combines old and new elements."""
+    """Return `operand` with `update` at `[begins[0] :: strides[0], ...]`. `join(old, new)` may combine elements."""
     sizes, extents = update.shape, operand.shape
     ends = [begin + stride * (size - 1) + 1 for begin, stride, size in zip(begins, strides, sizes, strict=True)]
     around = zip(begins, ends, strides, extents, strict=True)
@@ -185,9 +181,9 @@ def select_window(
     moved: Any,
     strides: Sequence[int] | None = None,
 ) -> Any:
-    """Replace a window of `operand` by the elements of `moved`.
+    """Return an array with elements of `moved` in a window, and of `operand` elsewhere.
 
-    If `join` is passed, it combines old and new elements.
+    In the window, `join(old, new)` may combine both.
     """
     is_inside = np.bool_(True)
     strides = strides or [1] * len(begins)
@@ -206,5 +202,5 @@ def is_large(sizes: Sequence[int], shape: Sequence[int]) -> bool:
 
 
 def clamp(begin: Any, extent: int, size: int) -> int:
-    """Return the first position of a window. A window that is partly outside the array is moved inside."""
+    """Return the position nearest to `begin` at which a window of `size` elements fits."""
     return int(min(max(begin, 0), extent - size))

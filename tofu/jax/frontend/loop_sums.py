@@ -1,11 +1,19 @@
 """Move sums out of loops, such as gradients of weights that are summed over time steps or micro-batches.
 
-Often, a loop only adds to a carried value: c' = c + T(p). Here, p is a matrix product and T is linear. Then the final
-value is c + T(sum of p), for the initial c. Each worker sums its own products p in the loop. The workers communicate
-once, after the loop. But each worker must store its partial sum, which may be as large as the complete tensor.
+The first loop becomes the second loop:
 
-The loop may also add results that an inner loop stacks, such as the gradients of all layers. Then each iteration of the
-inner loop has a *separate sum*. After the outer loop, a *completing loop* applies T to each of these sums.
+    for x, y in batches:
+        c = c + 2 * (x.T @ y)
+
+    for x, y in batches:
+        partial = partial + x.T @ y
+    c = c + 2 * partial
+
+Workers then communicate once, after the loop. But each worker stores `partial`, the sum of its own products, which may
+be as large as `c`.
+
+An inner loop may compute such products for all layers. Then each iteration of the inner loop has a *separate sum*. A
+*completing loop* after the outer loop computes `2 * partial` for each of them.
 """
 
 from __future__ import annotations
@@ -58,11 +66,6 @@ def hoist_sums(step: Step) -> Step | None:
 
 @dataclass
 class _Hoister:
-    """A pass that moves sums out of the loops of a step.
-
-    `current_by_old` maps old results of loops to the moved sums.
-    """
-
     types: list[ValueType]
     equation_by_result: Mapping[int, Equation]
     current_by_old: dict[int, Operand] = field(default_factory=dict)
@@ -74,7 +77,7 @@ class _Hoister:
         return operand
 
     def hoist_from(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
-        # Inner loops come first, because outer loops may carry their sums.
+        # Inner loops come first, because an outer loop may add up their sums.
         hoisted: list[Equation | Loop] = []
         for item in items:
             if isinstance(item, Loop):
@@ -114,14 +117,16 @@ class _Hoister:
 class _HoistedSum:
     """A sum that moves out of a loop.
 
-    In the original loop, `add_equation` adds the value `summand` to a carried value, or stacks it.
+    In a loop with `c += 2 * (x.T @ y)`, the sum of `x.T @ y` remains. The multiplication by 2 moves behind the loop.
 
     Attributes
     ----------
+    add_equation, summand
+        The addition to `c` in the original loop, and the value that is added.
     summed_equations
-        Equations that stay in the loop. The loop will sum their results.
+        Equations such as `x.T @ y`, which stay in the loop. The loop will sum their results.
     moved_equations
-        Equations that will run after the loop. They compute the sum of `summand` from the sums of the loop.
+        Equations such as the multiplication by 2, which will run after the loop.
     separate_sums
         Value that an inner loop stacks -> its sum, which moves out of the inner loop.
     has_product
@@ -170,8 +175,8 @@ class _LoopBody:
         self._read_counts = Counter(list_operands(loop.equations))
         self._read_counts.update(carry.following for carry in loop.carries if isinstance(carry.following, int))
         self._moved_values: set[int] = set()
-        self._summed_equations: dict[int, Equation] = {}  # in their new form, by result
-        self.completing_loops: dict[int, Loop] = {}  # by id of the inner loop
+        self._summed_equations: dict[int, Equation] = {}  # result -> changed equation
+        self.completing_loops: dict[int, Loop] = {}  # id of the inner loop -> loop
 
     def find_sum(self, carry: LoopCarry) -> _HoistedSum | None:
         if not isinstance(carry.following, int):
@@ -189,7 +194,7 @@ class _LoopBody:
         return hoisted_sum if is_sum and hoisted_sum.has_product else None
 
     def _analyze_summand(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
-        """Return True if the sum of a value can move out of the loop. Add the equations to move to `hoisted_sum`."""
+        """Add the equations of a summand to `hoisted_sum`. Return False if its sum must stay in the loop."""
         if not isinstance(value, int) or self._read_counts[value] != 1:
             return False
         if value in self._moved_values or value in self._summed_equations:
@@ -234,9 +239,9 @@ class _LoopBody:
     def _find_linear_operands(
         self, equation: Equation, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues
     ) -> Sequence[Operand] | None:
-        """Return the operands in which an equation is linear, or None.
+        """Return the operands in which an equation is linear, such as (x,) for `2 * x`, or None.
 
-        All other operands must be equal in all iterations. Add their equations to `hoisted_sum`.
+        All other operands must be equal in all iterations. Their equations are added to `hoisted_sum`.
         """
         name, inputs = equation.primitive.name, equation.inputs
         if name in RESHAPING or name in ADDING:

@@ -97,7 +97,7 @@ def show_path(tree: str, path: Any) -> str:
 
 
 def show_text(text: str) -> str:
-    """Return the text in a form that UTF-8 can encode. Half characters (lone surrogates) are escaped."""
+    """Escape the characters that UTF-8 cannot encode: halves of characters (lone surrogates)."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -13,7 +13,7 @@ from tofu.jax.frontend.equations import Equation, Literal, Operand
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
-MOST_EQUATIONS = 32  # the search ends after this many equations before an index
+MOST_EQUATIONS = 32  # to search before each index
 LOOKED_THROUGH = frozenset(("convert_element_type", "copy"))
 
 
@@ -39,13 +39,13 @@ class Progression:
         return self.first + sum(min(span, 0) for span in spans), self.first + sum(max(span, 0) for span in spans)
 
     def add(self, other: Progression, factor: int = 1) -> Progression:
-        """Return this progression plus `factor` times another one, both broadcast to a common shape."""
+        """Return `self + factor * other`, broadcast as in NumPy."""
         strides = tuple(a + factor * b for a, b in zip(self.strides, other.strides, strict=True))
         return Progression(np.broadcast_shapes(self.shape, other.shape), self.first + factor * other.first, strides)
 
 
 def find_progression(builder: StepBuilder, operand: Operand) -> Progression | None:
-    """Return the progression that an operand contains, or None."""
+    """Return the elements of an operand as a progression, or None if they are unknown or irregular."""
     return _Finder(builder).find(operand)
 
 
@@ -116,7 +116,7 @@ class _Finder:
         return clamped if first <= low and high <= last else None
 
     def _choose(self, inputs: tuple[Operand, ...], shape: tuple[int, ...]) -> Progression | None:
-        """Return the operand that a select chooses for all elements, or None."""
+        """Return the case that a `lax.select` takes for all elements, or None."""
         which, *cases = inputs
         maker = self.builder.find_producer(which)
         if maker is None or maker.primitive.name not in ("lt", "ge") or len(cases) != 2:

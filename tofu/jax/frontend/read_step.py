@@ -61,7 +61,7 @@ class Native:
     """The arrays whose memory the step may reuse, as positions among all arrays in the arguments."""
 
     def name_tensor(self, graph: Graph, number: int) -> str:
-        """Return the name of the tensor that belongs to a value of the step."""
+        """Return the name of the graph's tensor for value `number` of the step."""
         return graph.tensors[self.tensor_of[number]].name
 
     def list_arguments(self, positions: Any) -> list[int]:
@@ -215,19 +215,18 @@ def hoist_loop_sums(source: Source) -> Source | None:
     for carry in source.graph.carries:  # an addition after a loop gets the name of the addition in the loop
         names = [name_by_tensor[value] for value in carry.values if value in name_by_tensor]
         name_by_tensor.update((carry.last, name) for name in names)
-    return _rewrite(source, step, lambda equation: name_by_tensor[native.tensor_of[equation.outputs[0]]])
+    return _replace_step(source, step, lambda equation: name_by_tensor[native.tensor_of[equation.outputs[0]]])
 
 
 def divide_step(source: Source, workers: int) -> Source | None:
-    """Divide operators such as cumulative sums into blocks (`blocks.py`). Return None if the step has none."""
+    """Compute operators such as `cumsum` in blocks (`blocks.py`). Return None if the step has none."""
     if (step := divide_into_blocks(source.native.step, workers)) is None:
         return None
     name_by_origin = {id(operator.origin): operator.name for operator in source.graph.operators}
-    return _rewrite(source, step, lambda equation: name_by_origin.get(id(equation)))
+    return _replace_step(source, step, lambda equation: name_by_origin.get(id(equation)))
 
 
-def _rewrite(source: Source, step: Step, find_operator_name: Callable[[Equation], str | None]) -> Source:
-    """Replace the step of a source by a rewritten step. Remaining tensors and operators keep their names."""
+def _replace_step(source: Source, step: Step, find_operator_name: Callable[[Equation], str | None]) -> Source:
     native: Native = source.native
     names = [native.name_tensor(source.graph, number) for number in step.inputs]
     graph, tensor_of = make_graph(step, names, count_state(source))

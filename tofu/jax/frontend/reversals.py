@@ -1,8 +1,7 @@
-"""Remove reversals (`lax.rev`) that cancel each other, as in `jnp.cumsum(x[::-1])[::-1]`.
+"""Remove reversals (`lax.rev`) that cancel each other.
 
-Workers transfer almost every element if a split dimension is reversed. But most operators compute a reversed result
-from reversed operands. So this module searches the equations before a reversal for earlier reversals. It removes them
-all, and the equations between them compute in the original order.
+`jnp.cumsum(x[::-1])[::-1]` becomes `lax.cumsum(x, reverse=True)`, and `(x[::-1] + y)[::-1]` becomes `x + y[::-1]`.
+To reverse a split dimension, workers would transfer almost every element.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ Source: TypeAlias = "tuple[Mapping[str, Any], Sequence[tuple[Operand, Iterable[i
 """A way to compute a reversed result: the primitive's parameters, and each operand with its reversed dimensions."""
 Shapes: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
 """The shapes of the first operand and of the result."""
-MOST_EQUATIONS = 2048  # the search ends after this many equations before a reversal
+MOST_EQUATIONS = 2048  # to search before each reversal
 
 
 def cancel_reversals(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return an operand that replaces the result of `lax.rev`, or None if this saves nothing."""
+    """Compute the result of a `lax.rev` with fewer reversals. Return None if this saves nothing."""
     search = _Search(builder)
     wanted = search.reverse(equation.inputs[0], equation.params["dimensions"])
     if isinstance(wanted, Literal) or not search.run(wanted) or not search.gains(prod(types[0].shape)):
@@ -43,15 +42,14 @@ def cancel_reversals(builder: StepBuilder, equation: Equation, types: Sequence[V
 
 
 class _Search:
-    """A search for equations that compute a reversed value without `lax.rev`.
+    """A search for a way to compute a reversed value without `lax.rev`.
 
     Attributes
     ----------
     computed
-        Reversed value -> the equation of the original value, with new parameters and operands that compute the reversed
-        value.
+        Reversed value -> the equation of the original value, and the parameters and operands that reverse its result.
     equal
-        Reversed value -> an equal value with fewer or other reversed dimensions.
+        Reversed value -> an equal value: `y[::-1]` -> `x` if y is `x[::-1]`.
     rest
         Values that only `lax.rev` can reverse.
     cancels

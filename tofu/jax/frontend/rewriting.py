@@ -64,7 +64,7 @@ def check_undivided(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """Add equations for literals and parameters that the primitive's description does not cover."""
+    """Move literals, and the order of dimensions in a `reshape`, from an equation into new equations."""
     return _without_literals(builder, _without_dimension_order(builder, equation))
 
 
@@ -76,8 +76,7 @@ def _compute_scalars(builder: StepBuilder, equation: Equation, types: Sequence[V
     return [Literal(np.asarray(value), type_) for value, type_ in zip(results, types, strict=True)]
 
 
-def _reduce_locally(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a collective over batch axes of `jax.vmap`, such as `psum`, by a reduction along dimensions."""
+def _reduce_vmap_axes(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     name, axes = equation.primitive.name, equation.params.get("axes", ())
     if not all(isinstance(axis, int) for axis in axes):
         return None
@@ -89,7 +88,7 @@ def _reduce_locally(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a barrier of several values by one for each value, so that they may be split differently."""
+    """Give each value its own barrier, so that values may be split differently."""
     return [
         x if isinstance(x, Literal) else builder.add(equation.primitive, type_, [x], equation)
         for x, type_ in zip(equation.inputs, types, strict=True)
@@ -97,10 +96,7 @@ def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a `jax.device_put` by one for each value that moves to another kind of memory.
-
-    Ignore requested devices, because the plan chooses devices.
-    """
+    """Keep a `jax.device_put` only for values that move to another kind of memory. The plan chooses all devices."""
     targets = equation.params["devices"]
     has_memory_kinds = has_kinds_of_memory()
     if not has_memory_kinds and any(map(is_memory_kind, targets)):
@@ -154,7 +150,7 @@ def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[V
 
 
 def _compare_operands(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace the comparison in the gradient of `maximum(x, y)` by a comparison of x and y.
+    """Replace `x == maximum(x, y)`, as in the gradient of `maximum`, by `x >= y`.
 
     XLA may compute x and y twice with different rounding errors. Then neither equals the maximum.
     """
@@ -216,7 +212,7 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
 
 
 def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace an equation that pads with a complex or traced number."""
+    """Replace padding with a complex or traced number by padding with zeros and a `lax.select`."""
     if types[0].is_key:
         return None
     number, config = equation.inputs[1], equation.params["padding_config"]
@@ -237,7 +233,7 @@ def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
-    **dict.fromkeys(REDUCTIONS, (_reduce_locally,)),
+    **dict.fromkeys(REDUCTIONS, (_reduce_vmap_axes,)),
     "device_put": (_put_in_memory,),
     "eq": (_compare_operands,),
     "gather": (_read_completely,),
@@ -255,7 +251,7 @@ PLANNING_RULES: Mapping[str, tuple[Rule, ...]] = {
     "rev": (cancel_reversals,),
     "scatter": (rewrite_scatter,),
 }
-"""Rules with which plans communicate less. They do not apply to random keys."""
+"""Rules that make plans communicate less. They do not apply to random keys."""
 
 
 def _without_dimension_order(builder: StepBuilder, equation: Equation) -> Equation:

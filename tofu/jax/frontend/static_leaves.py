@@ -87,12 +87,12 @@ class Structure:
         return structures
 
     def split(self, arrays: Sequence[T]) -> list[list[T]]:
-        """Divide a list with one element per array into one list per argument."""
+        """Divide `arrays` into one list for each argument."""
         remaining = iter(arrays)
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Drop the elements of `leaves` that belong to static leaves."""
+        """Drop the elements of `leaves` at the positions of static leaves."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 
@@ -104,7 +104,7 @@ class Structure:
         return jax.tree.unflatten(self.tree, leaves)
 
     def strip_static(self) -> Any:
-        """Return a value that is equal for structures that differ only in the values of static leaves."""
+        """Return the structure without the values of static leaves, to compare it with others."""
         static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:
@@ -117,7 +117,7 @@ class Structure:
 
 
 def flatten_arrays(tree: Any, static_numbers: bool = False) -> tuple[list[Any], Structure]:
-    """Split a tree into its arrays and its structure. If `static_numbers` is True, Python numbers are static."""
+    """Split a tree into its arrays and its structure. If `static_numbers` is True, Python numbers are not arrays."""
     leaves, structure = jax.tree.flatten(tree, is_leaf=is_static)
     fixed_leaves = [
         StaticLeaf(leaf) if static_numbers and isinstance(leaf, NUMBERS) else _mark_static(leaf) for leaf in leaves

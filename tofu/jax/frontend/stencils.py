@@ -2,7 +2,7 @@
 
 In this example, the sum has fewer elements than `x`, so its shards do not match the shards of `x`. Instead, Tofu adds
 shifted copies of the complete `x` and ignores elements outside the window `1:-1`. To shift `x`, a worker needs only a
-few elements from other workers. Along dimensions that the window fills, the copies may also be reversed.
+few elements from other workers.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 Shape = tuple[int, ...]
-MOST_EQUATIONS = 256  # the search ends after this many equations before an update
+MOST_EQUATIONS = 256  # to search before each update
 
 
 def extend_window(
     builder: StepBuilder, window: Operand, begins: Sequence[int], shape: Shape, equation: Equation
 ) -> Operand | None:
-    """Extend a window to an array of the shape `shape`. The window begins at `begins`. Other elements are arbitrary.
+    """Compute an array of shape `shape` that contains the elements of `window`, beginning at `begins`.
 
-    New equations are added before `equation`. Return None if the window is not an elementwise function of slices.
+    Other elements are arbitrary. Return None if `window` is not an element-wise function of slices, such as
+    `x[:-2] + x[2:]`.
     """
     if isinstance(window, Literal):
         return None
@@ -37,7 +38,7 @@ def extend_window(
 
 
 class _Move(NamedTuple):
-    """A shift of the elements at `first`, `first + stride`, `first + 2 * stride`, ... along a dimension."""
+    """The elements `first::stride` of a dimension, moved by `shift` positions."""
 
     first: int
     stride: int
@@ -49,7 +50,7 @@ class _Search:
         self.builder = builder
         self.begins, self.shape, self.window_shape = begins, shape, window_shape
         self.computed: dict[int, Equation] = {}
-        self.moved: dict[int, tuple[Operand, Sequence[_Move]]] = {}  # for windows, the array and its moves
+        self.moved: dict[int, tuple[Operand, Sequence[_Move]]] = {}  # slice -> its array, and moves
         self.padded: list[int] = []
 
     def run(self, window: int) -> bool:
@@ -124,5 +125,5 @@ def _move(moves: Sequence[_Move], shape: Shape, x: Any) -> Any:
 
 
 def pad(room: Sequence[tuple[int, int]], x: Any) -> Any:
-    """Add zeros around an array. `room` has two numbers for each dimension. Negative numbers remove elements."""
+    """Add zeros around an array: room=[(2, -1)] adds 2 zeros before the first element, and removes the last element."""
     return lax.pad(x, np.zeros((), x.dtype), [(low, high, 0) for low, high in room]) if any(map(any, room)) else x

@@ -124,7 +124,7 @@ def read_jaxpr(closed: core.ClosedJaxpr, *, is_planned: bool = True) -> Step:
 class StepBuilder:
     """A builder of the equations of a step or loop body.
 
-    `in_reverse` stores reversed values (`reversals.py`). Its keys are the original value and the reversed dimensions.
+    `in_reverse` maps a value and its reversed dimensions to the reversed value (`reversals.py`).
     """
 
     def __init__(self, *, is_planned: bool = True) -> None:
@@ -145,7 +145,7 @@ class StepBuilder:
         return len(self.types) - 1
 
     def add_empty(self, type_: ValueType) -> int:
-        """Return the number of an array without elements. Each type has only one such array."""
+        """Return the number of an empty array. All empty arrays of a type have the same number."""
         if type_ not in self._number_by_empty_type:
             self._number_by_empty_type[type_] = self.add_value(type_)
             self.constants[self._number_by_empty_type[type_]] = make_empty(type_)
@@ -176,7 +176,7 @@ class StepBuilder:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def find_producer(self, operand: Operand) -> Equation | None:
-        """Return the equation that computes a value, or None for a value from outside."""
+        """Return the equation that computes a value, or None for a value from outside of the step or loop body."""
         if self._indexed_equations is not self.equations:  # a loop begins or has ended
             self._equation_by_result, self._indexed_equations, self._indexed_count = {}, self.equations, 0
             self.in_reverse.clear()
@@ -217,7 +217,7 @@ class StepBuilder:
     def inline_closed(
         self, closed: core.ClosedJaxpr, arguments: Sequence[Operand], equation: Equation, scope: str | None = None
     ) -> list[Operand]:
-        """Call a closed jaxpr: add its equations, in the scope of `equation`, and return its results."""
+        """Add the equations of a closed jaxpr, in the scope of `equation`. Return its results."""
         scope = equation.scope if scope is None else scope
         return self.inline(closed.jaxpr, closed.consts, arguments, scope, equation.line, equation.checkpoint)
 

@@ -65,7 +65,7 @@ def forget_sharding(value: Any) -> Any:
 
 
 def is_memory_kind(target: Any) -> bool:
-    """Return True if a target of `jax.device_put` is a kind of memory, not a device."""
+    """Return True for a memory, such as `jax.memory.Space.Host`, and False for a device."""
     return type(target).__name__ in ("TransferToMemoryKind", "MemorySpace", "Space")
 
 
@@ -116,7 +116,7 @@ def find_solver(equation: JaxprEqn, operands: Sequence[T]) -> tuple[ClosedJaxpr,
 
 
 def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
-    """Return two numbers of operands of a scan: its constants, and the initial carries that follow."""
+    """Return how many operands of a scan are constants, and how many are initial carries."""
     params = equation.params
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
@@ -176,7 +176,7 @@ UNKNOWN_LINE = Line()
 
 
 def find_line(equation: JaxprEqn, enclosing: Line = UNKNOWN_LINE) -> Line:
-    """Return the line of the user's program that created an equation. By default, return `enclosing`."""
+    """Return the line of the user's program that created an equation, or `enclosing` if it is unknown."""
     return Line(equation.source_info.traceback, enclosing)
 
 
@@ -205,8 +205,7 @@ def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checke
     return run
 
 
-def find_varying(value: Any) -> frozenset[str]:
-    """Return the mesh axes along which a value may differ between devices, as far as JAX records them."""
+def _find_varying_axes(value: Any) -> frozenset[str]:
     if not isinstance(value, jax.Array):
         return frozenset()
     type_: Any = jax.typeof(value)
@@ -215,8 +214,8 @@ def find_varying(value: Any) -> frozenset[str]:
 
 
 def vary(value: Any, axes: Iterable[str]) -> Any:
-    """Mark a value, so that JAX treats it as different along mesh axes. Its numbers do not change."""
-    new_axes = tuple(sorted({*axes} - find_varying(value)))
+    """Mark a value as different between devices along mesh axes. Its numbers do not change."""
+    new_axes = tuple(sorted({*axes} - _find_varying_axes(value)))
     if not new_axes:
         return value
     value = jax.numpy.asarray(value)
@@ -224,14 +223,14 @@ def vary(value: Any, axes: Iterable[str]) -> Any:
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
-    """Mark values by `vary` with equal axes, which primitives require."""
-    axes = frozenset[str]().union(*map(find_varying, values))
+    """Mark all values as different along the same mesh axes, as JAX's primitives require."""
+    axes = frozenset[str]().union(*map(_find_varying_axes, values))
     return [vary(value, axes) for value in values] if axes else list(values)
 
 
 def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) -> Any:
     """Concatenate the shards of all devices along `dimension`. JAX records, if it can, that all results are equal."""
-    if not find_varying(value):
+    if not _find_varying_axes(value):
         return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True)
     if hasattr(jax.lax, "all_gather_invariant"):
         return jax.lax.all_gather_invariant(value, axis_names, axis=dimension, tiled=True)
@@ -265,12 +264,12 @@ def reserve_threads() -> None:
 
 
 def in_double_precision() -> AbstractContextManager[None]:
-    """Return a context in which JAX's numbers may have 64 bits."""
+    """Return a context that sets JAX's `jax_enable_x64`."""
     return in_precision(double=True)
 
 
 def in_precision(double: bool) -> AbstractContextManager[None]:
-    """Return a context in which JAX's numbers have up to 64 bits, or, if `double` is False, up to 32 bits."""
+    """Return a context that sets JAX's `jax_enable_x64` to `double`."""
     if bool(jax.config.jax_enable_x64) == double:  # the common case; entering a context takes a while
         return nullcontext()
     is_public = hasattr(jax, "enable_x64")  # since 0.12

@@ -44,7 +44,10 @@ MOST_SLICES = 3  # a concatenation of more slices is not rewritten
 def rewrite_dynamic_slice(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace `lax.dynamic_slice` by `lax.slice` in dimensions with a constant start. Return None if there are none."""
+    """Replace `lax.dynamic_slice` by `lax.slice` in dimensions with a constant start.
+
+    Return None if no start is constant.
+    """
     operand, *starts = equation.inputs
     shape, sizes = builder.find_type(operand).shape, equation.params["slice_sizes"]
     begins = _list_constant(starts, shape, sizes)
@@ -174,7 +177,7 @@ def rewrite_concatenation(
 ) -> Sequence[Operand] | None:
     """Replace a concatenation of slices, such as `jnp.roll(x, 1)`, by a select between shifted copies of the array.
 
-    A piece that fills more than half of the result may also be computed from slices. Return None for other
+    Do the same for element-wise functions of slices, if they fill more than half of the result. Return None for other
     concatenations.
     """
     if not 2 <= len(equation.inputs) <= MOST_SLICES:

@@ -102,7 +102,7 @@ class KernelCall:
         return KernelCall(register(f"{self.name}_vjp"), run, rule, refused=self.refused)
 
     def batch(self, operands: Sequence[Any], is_batched: Sequence[bool]) -> KernelCall:
-        """Return this kernel under `jax.vmap`. `is_batched` is True for each operand that has a batch dimension first."""
+        """Return this kernel under `jax.vmap`. `is_batched` is True for operands whose first dimension is the batch."""
         pairs = zip(operands, is_batched, strict=True)
         rule = self.find_rule([jax.ShapeDtypeStruct(x.shape[is_one:], x.dtype) for x, is_one in pairs])
         axis = next(name for name in (f"batch{n or ''}" for n in range(99)) if name not in rule.axes)
@@ -113,7 +113,7 @@ class KernelCall:
 
 
 def register(name: str) -> str:
-    """Register an operator with a split rule. Return its name, which may get a suffix."""
+    """Register an operator with a split rule. Return its name, with a suffix if `name` is taken."""
     rule_description = DESCRIPTIONS["pallas_call"].function
     while name in DESCRIPTIONS and DESCRIPTIONS[name].function is not rule_description:
         name += "_call"
@@ -176,6 +176,6 @@ def is_differentiable(value: Any) -> bool:
 
 
 def merge(is_replaced: Iterable[bool], replacements: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-    """Replace the values for which `is_replaced` is True."""
+    """Replace values: `merge([True, False], [5], [1, 2])` is [5, 2]."""
     remaining = iter(replacements)
     return [next(remaining) if is_new else value for is_new, value in zip(is_replaced, values, strict=True)]

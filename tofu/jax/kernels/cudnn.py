@@ -20,7 +20,7 @@ HEADS_FIRST = 1
 
 
 def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
-    """Convert an equation that calls cuDNN's attention, or its gradient, to a kernel with a split rule.
+    """Read an equation that calls cuDNN's attention, or its gradient, as a kernel with a split rule.
 
     `shapes` are the shapes of the operands.
     """
@@ -43,7 +43,7 @@ def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
 def find_attention_rule(
     shapes: Sequence[Shape], is_heads_first: bool, is_backward: bool, has_extra_result: bool
 ) -> SplitRule:
-    """Return the split rule of attention, along the batch and the heads of keys.
+    """Return the split rule of attention, which can be split along the batch and the key heads.
 
     Packed and paged sequences have no batch dimension. The extra result is the softmax statistics or the gradient of
     the bias.

@@ -125,16 +125,16 @@ class Described:
     def verify(self, *args: Any, **kwargs: Any) -> Any:
         """Check the description at these arguments, and return a report.
 
-        The function runs on shards, for one split axis after another. Raise DescriptionError if the results are wrong.
+        The function runs on shards, split along each axis in turn. Raise DescriptionError if the results are wrong.
         """
         return verify_described(self, args, kwargs)
 
     def make_call(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[KernelCall, list[Any], Callable[[Any], Any]]:
-        """Return the function's call as a kernel, and the arrays that the kernel takes.
+        """Return a call of the function as a kernel, and the kernel's operands.
 
-        The third result is a function that turns the kernel's results into the call's result.
+        Also return a function that converts the kernel's results to the call's result.
         """
         leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
         is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]

@@ -25,7 +25,7 @@ READERS: Mapping[str, Callable[[Equation, Sequence[Shape]], KernelCall]] = {
 
 
 def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
-    """Convert a call of a Pallas kernel or cuDNN's attention into a kernel with a split rule.
+    """Add a split rule to an equation that calls a Pallas kernel or cuDNN's attention.
 
     Return other equations unchanged.
     """

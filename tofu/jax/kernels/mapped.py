@@ -110,10 +110,7 @@ def _list_names(value: Any) -> list[str]:
 
 
 def _divide_into_blocks(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
-    """Divide an array into blocks. The result has a leading dimension for each mesh axis.
-
-    The array is repeated along mesh axes that `spec` does not name.
-    """
+    """Return the blocks of all devices. On a mesh of x=2 and y=3, (4, 6) split along x becomes (2, 3, 2, 6)."""
     shape: list[int] = []
     names: list[str | None] = []
     for extent, mesh_axes in zip(array.shape, spec, strict=True):

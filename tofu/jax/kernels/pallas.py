@@ -34,10 +34,10 @@ MOST_POSITIONS = 1 << 20
 
 @dataclass(frozen=True)
 class _FollowedDimension:
-    """The dimension of an array along which a kernel's blocks move with a grid axis.
+    """The movement of a kernel's blocks along a grid axis.
 
-    After each `positions` positions of the axis, the blocks move by `elements` elements. If `elements` is 0, they never
-    move.
+    After every `positions` positions of the axis, the blocks move by `elements` elements along `dimension`, or never if
+    `elements` is 0.
     """
 
     positions: int
@@ -52,7 +52,7 @@ class _UnsplitAxisError(Exception): ...
 
 
 def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
-    """Convert a `pallas_call` to a kernel with a split rule. `shapes` has the shape of each operand."""
+    """Read a `pallas_call` as a kernel with a split rule. `shapes` has the shape of each operand."""
     return _PallasCall(equation).make_kernel(shapes, equation.line)
 
 
@@ -94,7 +94,7 @@ class _PallasCall:
         return KernelCall("pallas_call", self._make_run(rule, group_sizes), rule, refused=refused)
 
     def _read_axis(self, axis: int) -> list[_FollowedDimension]:
-        """Return the dimension of each array along which its blocks move with a grid axis.
+        """Return the movement of each array's blocks along a grid axis.
 
         Raise _UnsplitAxisError if the axis cannot be split.
         """
@@ -214,10 +214,10 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> tuple[int, int] | None:
-    """Divide the positions of a grid axis into equal groups, as small as possible.
+    """Return the length and the shift of a repeated pattern of blocks: [0, 1, 4, 5] gives (2, 4).
 
-    The groups use separate blocks, or all the same. `blocks` has the block numbers of each position. Return the size of
-    a group, and the distance between the blocks of neighboring groups, or None.
+    `blocks` has the block numbers at each position of a grid axis. Return None without a pattern, or if repetitions
+    share some blocks. They may share all: [0, 1, 0, 1] gives (2, 0).
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):

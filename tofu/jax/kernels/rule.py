@@ -1,4 +1,4 @@
-"""Define split rules: along which axes a kernel can be split, and which dimensions each axis splits."""
+"""Define split rules: the dimensions of arrays that each axis of a kernel splits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOKENS = re.compile(r"\(\s*([a-z]\w*)\s+_\s*\)|([a-z]\w*)|(_)|(\S)", re.IGNORECA
 
 @dataclass(frozen=True)
 class SplitRule:
-    """The axes along which a kernel can be split, and the dimensions that each axis splits.
+    """The dimensions of arrays that each axis of a kernel splits.
 
     If an axis splits an output, the workers' outputs are concatenated. If not, they are summed.
 
@@ -174,7 +174,7 @@ def _size_dimension(name: str, size: int, extents: Mapping[str, int], text: str)
 def read_rule(access: OperatorAccess) -> SplitRule:
     """Return the split rule that follows from an analysed description.
 
-    Axes of other kinds of results, such as maxima, are left out.
+    Leave out axes along which results are not concatenated or summed, such as axes of a maximum.
     """
     access = without_nested_axes(access)
     rule = SplitRule(

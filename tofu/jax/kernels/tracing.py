@@ -39,10 +39,7 @@ def tracing_step() -> Iterator[None]:
 
 @contextmanager
 def within_kernel() -> Iterator[None]:
-    """Return a context for the body of a described function.
-
-    In this context, other described functions run as usual.
-    """
+    """Return a context in which described functions run as usual, because another described function calls them."""
     if not _is_tracing.get():
         yield
         return

@@ -99,7 +99,7 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
 
 
 def rewrite_jaxpr(jaxpr: Jaxpr, rewrite: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
-    """Apply `rewrite` to each equation of a jaxpr and of its inner jaxprs.
+    """Replace each equation of a jaxpr, and of its inner jaxprs, by the equations `rewrite(equation)`.
 
     The new jaxpr runs under the current mesh.
     """

@@ -45,7 +45,8 @@ DRAWS = 8
 class CaseReport:
     """Results for the equations of a case.
 
-    Descriptions lack the exact splits in `missing` by mistake, and those in `explained` for a known reason.
+    `missing` has exact splits that descriptions lack by mistake. `explained` has splits that they lack for a known
+    reason.
     """
 
     case: str
@@ -95,7 +96,7 @@ def verify_cases(
 def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """List the positions of the equations to verify in each case, one for each signature."""
+    """Return the positions of the equations to verify, by case. Each signature is verified once."""
     seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
         for case in cases:

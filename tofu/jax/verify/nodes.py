@@ -39,7 +39,7 @@ DATA_BY_WIDE_KEY: dict[int, tuple[int, ...]] = {}
 
 @dataclass(frozen=True)
 class EquationCase:
-    """An equation with complete operands and results. `types` leaves out literals."""
+    """An equation with complete operands and results. `types` has the types of operands that are not literals."""
 
     equation: Equation
     attributes: Mapping[str, Any]
@@ -147,7 +147,7 @@ def trace_case(case: PrimitiveCase, seed: int = 0) -> tuple[Step, list[Any]]:
 
 
 def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
-    """Yield the equations of a step that call these primitives, with numbers and signatures.
+    """Yield (number, signature, equation) for each equation of a step that calls one of `primitives`.
 
     If `primitives` is empty, yield all equations. Equations with equal signatures need only one verification.
     """
@@ -168,7 +168,7 @@ def make_node(step: Step, equation: Equation, values: Mapping[int, Any]) -> Equa
         tuple(read_numbers(read_operand(x, values)) for x in operands),
         (),
     )
-    # In loops, `values` has the last iteration but stacks of all, so the results are computed again.
+    # For loops, `values` has results of the last iteration only, so the results are computed again.
     return replace(node, outputs=tuple(node.run({}, node.inputs)))
 
 

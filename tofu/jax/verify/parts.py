@@ -30,7 +30,7 @@ from tofu.verification.split import (
 
 @dataclass(frozen=True)
 class SingleWorker:
-    """A replacement for `Workers` that runs only the part of one worker, `number`."""
+    """A replacement for `Workers` that runs only the part of worker `number`."""
 
     number: int
 
@@ -48,8 +48,8 @@ def run_in_parts(
 ) -> list[Array]:
     """Run an equation in parts, and return the combined outputs.
 
-    `splits` has the ranges of each split axis. If `overlapping` is True, the parts overlap, so that all have the same
-    length. Raise SplitError if the parts do not form the complete outputs.
+    `splits` has the ranges of each split axis, such as [(0, 2), (2, 5)]. If `overlapping` is True, all ranges become
+    equally long: [(0, 3), (2, 5)]. Raise SplitError if the parts do not form the complete outputs.
     """
     parts = list_parts(splits)
     if overlapping:

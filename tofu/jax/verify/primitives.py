@@ -31,14 +31,14 @@ If shards may overlap, a number that does not divide the extent is tested as wel
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """Results of verifying an equation. `pairs` is about splits along two axes."""
+    """Results of verifying an equation. `pairs` has results of splits along two axes at once."""
 
     report: NodeReport
     pairs: tuple[StrategyReport, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Messages about wrong results, or about a description that rejects the equation."""
+        """Messages about all mistakes that were found."""
         refused = [f"refused: {self.report.refused}"] if self.report.refused else []
         split = [
             f"split {strategy.axis}: {text}"
@@ -49,7 +49,7 @@ class VerifiedEquation:
 
 
 def verify_node(node: EquationCase) -> VerifiedEquation:
-    """Check the description of an equation, and the results in parts along each axis and each pair of axes."""
+    """Check an equation's description, and every way to split the equation along one or two axes."""
     description = DESCRIPTIONS.get(node.op)
     if description is None:
         return VerifiedEquation(NodeReport(node.op, None, "not described", (), (), ("it has no description",)))

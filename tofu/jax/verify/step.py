@@ -33,9 +33,9 @@ from tofu.planning.settings import Settings
 ROUNDING = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
 """The largest relative difference that rounding explains. It depends on the narrowest type in the step."""
 OWN_ERRORS = 4.0
-"""A difference is tolerated up to this many times the change that rounded arguments cause on one device."""
+"""The allowed multiple of the change that rounded arguments cause on one device."""
 MOST_ROUNDING = 100.0
-"""No difference is tolerated above this many times `ROUNDING`."""
+"""No difference above this multiple of `ROUNDING` is allowed."""
 INTEGER_LIMIT = 8
 """Random integers are below this number."""
 ARGUMENTS_SHOWN = 4

@@ -27,13 +27,14 @@ class Summary:
     by_numbers
         Primitives whose outputs were all compared with the description's numbers.
     by_parts
-        Primitives whose outputs were only compared with the combined outputs of parts.
+        Other primitives whose outputs were compared with the combined outputs of parts.
     whole
         Primitives that are never split.
     uncompared
         Primitives without a meaningful case.
     signatures, strategies, pairs
-        Numbers of verified signatures, strategies (ways to split an equation), and pairs of strategies.
+        Numbers of verified signatures (distinct equations), strategies (ways to split an equation), and pairs of
+        strategies.
     overlapping
         Number of strategies and pairs that were also run with overlapping shards.
     missing, explained

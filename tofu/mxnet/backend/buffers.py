@@ -21,18 +21,18 @@ Variables = tuple[dict[str, Shape], dict[str, int]]  # name -> shape, name -> MX
 
 
 def list_shard_shapes(problem: Problem, tensor: int, layout: Sequence[int]) -> list[Shape]:
-    """Return the shape of each worker's shard of `tensor`. `layout` has the dimension to split in each round."""
+    """Return the shape of each worker's shard. A (8, 6) tensor with layout [0, 1] has (4, 3) on each of 4 workers."""
     return [tuple(int(end - begin) for begin, end in box) for box in find_shards(problem, tensor, layout)]
 
 
 def source_variables(graph: Graph) -> Variables:
-    """Return the shape and MXNet's type number of each unsplit variable."""
+    """Return the shapes of a model's variables, and MXNet's type codes, by name."""
     whole = [graph.tensors[variable] for variable in graph.variables]
     return {t.name: t.shape for t in whole}, {t.name: DTYPE_NAMES.index(t.dtype) for t in whole}
 
 
 def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
-    """Return the shapes and MXNet's type numbers of the shards that `execution` takes as variables."""
+    """Return the shapes of the variables' shards on all workers, and MXNet's type codes, by name."""
     present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
     shapes: dict[str, Shape] = {}
     codes: dict[str, int] = {}
@@ -52,15 +52,12 @@ def measure_one_device(source: Source) -> int:
 
 
 def plan_buffers(choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedGraph:
-    """Return the execution graph, together with the buffers that MXNet will allocate for it."""
+    """Plan the buffers that MXNet will allocate for an execution graph."""
     return _mxnet.PlannedGraph(execution.symbol.handle.value, *worker_variables(choices, execution))
 
 
 def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
-    """Return the bytes of each worker's variables and buffers.
-
-    `add_up_workers` returns the same numbers, but needs an execution graph.
-    """
+    """Return the bytes of each worker's variables and buffers, without building an execution graph."""
     outlines = write_outlines(choices)
     builder = make_builder(source, choices, TRAINING, {}, outlines.workers_by_operator)
     pools = builder.count_pool_bytes(outlines.kinds, outlines.codes)
@@ -68,7 +65,7 @@ def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
 
 
 def add_up_workers(choices: Choices, planned: _mxnet.PlannedGraph) -> tuple[int, ...]:
-    """Return the bytes that each worker needs, as planned in an execution graph."""
+    """Return the bytes of each worker's variables and buffers in an execution graph."""
     memory = planned.memory()
     return tuple(held + memory[worker_group(worker)]["pool"] for worker, held in enumerate(_count_held(choices)))
 

@@ -35,10 +35,9 @@ _REDUCERS = ("Sum", "Max", "Min", "Prod")  # numbered as in csrc/core/program/pi
 
 @dataclass(frozen=True)
 class ExecutionGraph:
-    """MXNet symbol that runs a model on all workers.
+    """An MXNet symbol that runs a model on all workers.
 
-    Its outputs are the shards of the tensors in `outputs`. The first `n_model_outputs` tensors are outputs of the
-    model, the others are gradients.
+    It returns tensors as shards: first the model's outputs, then gradients. `outputs` lists these tensors.
     """
 
     symbol: Any
@@ -60,7 +59,7 @@ class ExecutionGraph:
 
     @cached_property
     def keeping_gradients(self) -> ExecutionGraph:
-        """A copy of this graph that keeps the gradients during the next forward pass."""
+        """A copy of this graph in which the next forward pass does not overwrite the gradients."""
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
         shards = Counter(position // self.workers for position in positions)
@@ -69,21 +68,21 @@ class ExecutionGraph:
 
     @cached_property
     def forward_boundary(self) -> int:
-        """The number of nodes that must run to compute all outputs of the model."""
+        """The number of nodes to run, in the graph's order, until all outputs of the model exist."""
         return int(_mxnet.boundary(self.symbol.handle.value, self.n_model_outputs * self.workers))
 
 
 def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionGraph:
     """Build the MXNet symbol that runs `program` on all workers.
 
-    Most nodes are copies of nodes in `source`, the symbol that trains the model on one device.
+    Most nodes are copies of nodes in `source.native`, the symbol that trains the model on one device.
     """
     symbol = build_symbol(source, program)
     return ExecutionGraph(symbol, program.outputs, program.n_model_outputs, program.workers)
 
 
 def build_symbol(source: Source, program: PlannedProgram) -> Any:
-    """Build the symbol for `build_execution_graph`."""
+    """Build only the symbol of `build_execution_graph`."""
     return wrap_symbol(make_builder(source, program.choices, program.phases, program.reducers).build(program.code))
 
 
@@ -94,10 +93,10 @@ def make_builder(
     reducers: Mapping[int, str],
     workers_by_operator: Mapping[int, Sequence[int]] | None = None,
 ) -> _mxnet.ExecutionGraphBuilder:
-    """Return an object that builds the execution graph for the operators in `phases`.
+    """Return an object that builds the execution graph for `phases`, such as the forward pass.
 
-    `reducers` maps a tensor to the function that combines partial results, such as "Sum". `workers_by_operator` lists
-    the workers that run each operator, by default all.
+    `reducers` names the function that combines a tensor's partial results, such as "Sum". `workers_by_operator` lists
+    the workers that run each operator. By default, all do.
     """
     graph = choices.problem.graph
     origins = [find_origin(operator) for operator in graph.operators]

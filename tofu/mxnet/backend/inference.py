@@ -12,7 +12,7 @@ from tofu.program import PlannedProgram, check_program, is_checked, write_progra
 
 
 def write_inference(partition: Partition) -> PlannedProgram:
-    """Return the operators that each worker runs for inference. Operators are split as in training."""
+    """Return the program that the workers run for inference. Operators are split as in training."""
     task = partition.task
     choices = prepare_inference(partition.graph, partition.searched, task.engine.front_end, task.settings.undescribed)
     return write_program(choices, inference=True)

@@ -1,4 +1,4 @@
-"""Measure the time of whole training steps, and the time of a step that MXNet spends outside of kernels.
+"""Measure the seconds of training steps, and how many of them MXNet spends outside of kernels.
 
 A kernel takes longer in a step than alone, because less of its input is in the cache. This command writes the
 measurements to FILE, as JSON:
@@ -34,8 +34,7 @@ WIDE_PERCEPTRON = (2048, 3)  # width and layers of a perceptron with large updat
 WORKERS = 2
 
 
-def find_median(run: Callable[[], Any]) -> float:
-    """Call `run` several times, and return the median time in seconds."""
+def _find_median_seconds(run: Callable[[], Any]) -> float:
     seconds = []
     for _ in range(RUNS):
         start = time.perf_counter()
@@ -45,8 +44,7 @@ def find_median(run: Callable[[], Any]) -> float:
     return median(seconds[2:])
 
 
-def measure_processors() -> float:
-    """Return the speed of all processors together, divided by the speed of one processor that runs alone."""
+def _measure_speedup_of_all_processors() -> float:
     count = len(os.sched_getaffinity(0))
     operands = [mx.nd.ones((512, 512), mx.cpu(device)) for device in range(count)]
 
@@ -58,14 +56,14 @@ def measure_processors() -> float:
 
         return multiply
 
-    return count * min(1.0, find_median(run(1)) / find_median(run(count)))
+    return count * min(1.0, _find_median_seconds(run(1)) / _find_median_seconds(run(count)))
 
 
 class MeasuredStep(NamedTuple):
     """Measurements of a training step.
 
-    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates, and
-    `update_seconds` is the time of all `updates` updates.
+    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates. `updates` weight
+    updates take `update_seconds`.
     """
 
     nodes: float
@@ -74,8 +72,7 @@ class MeasuredStep(NamedTuple):
     update_seconds: float
 
 
-def measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
-    """Measure a training step of a perceptron, without and with the updates of its weights."""
+def _measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
     net = mx.sym.Variable("data")
     for layer in range(layers):
         net = mx.sym.FullyConnected(net, num_hidden=width, no_bias=True, name=f"fc{layer}")
@@ -84,9 +81,9 @@ def measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
     task = read_trained(symbol, {"data": (16, width)}, Settings(workers=WORKERS, cache=False))
     program = write_one_device_program(task) if workers == 1 else plan_task(task).program
     module, batch = make_module(symbol, {"data": (16, width)}, workers)
-    seconds = find_median(lambda: module.forward_backward(batch))
+    seconds = _find_median_seconds(lambda: module.forward_backward(batch))
     nodes = int((program.tables.node_kind != NodeKind.VARIABLE).sum())
-    return MeasuredStep(nodes / workers, seconds, workers * layers, find_median(module.update))
+    return MeasuredStep(nodes / workers, seconds, workers * layers, _find_median_seconds(module.update))
 
 
 def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int) -> tuple[Any, Any]:
@@ -115,19 +112,18 @@ def measure_whole(case: CalibrationCase) -> float:
         module.forward_backward(batch)
         module.update()
 
-    return find_median(train)
+    return _find_median_seconds(train)
 
 
-def measure_engine() -> dict[str, float]:
-    """Measure the seconds that MXNet needs to start a step, to start an operator, and to update a weight."""
-    overheads = {"processors": measure_processors()}
+def _measure_engine() -> dict[str, float]:
+    overheads = {"processors": _measure_speedup_of_all_processors()}
     for name, workers in (("call", 1), ("call_of_several", WORKERS)):
-        shallow, deep = (measure_step(16, layers, workers) for layers in LAYER_COUNTS)
+        shallow, deep = (_measure_step(16, layers, workers) for layers in LAYER_COUNTS)
         overheads[name] = max(0.0, (deep.seconds - shallow.seconds) / (deep.nodes - shallow.nodes))
         overheads["step"] = max(0.0, shallow.seconds - overheads[name] * shallow.nodes)
         overheads["update_call"] = deep.update_seconds / deep.updates
     width, layers = WIDE_PERCEPTRON
-    wide = measure_step(width, layers, WORKERS)
+    wide = _measure_step(width, layers, WORKERS)
     update_bytes = 5 * 4 * width * width / WORKERS  # weight, gradient and momentum, read and written
     update_seconds = wide.update_seconds / wide.updates * min(WORKERS, overheads["processors"])
     return {**overheads, "update_byte": max(0.0, update_seconds - overheads["update_call"]) / update_bytes}
@@ -136,7 +132,7 @@ def measure_engine() -> dict[str, float]:
 def main(path: str) -> None:
     """Measure everything, and write the results to the file `path`."""
     steps = [measure_whole(case) for case in list_steps()]
-    Path(path).write_text(json.dumps({**measure_engine(), "steps": steps}))
+    Path(path).write_text(json.dumps({**_measure_engine(), "steps": steps}))
 
 
 if __name__ == "__main__":

@@ -118,10 +118,7 @@ def read_events(path: Path) -> Events:
 
 
 def match_events(recorded: RecordedCase, events: Events) -> Iterator[Sample]:
-    """Yield the work and the shortest time of each kernel.
-
-    An event is one run of a kernel in the profiler's file.
-    """
+    """Yield the work and the shortest time of each kernel. `events` has the times of all runs."""
     program = recorded.program
     tables = program.tables
     work = measure_work(recorded.program, 0)

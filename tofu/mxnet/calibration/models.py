@@ -43,10 +43,7 @@ def list_cases() -> Iterator[CalibrationCase]:
 
 
 def list_steps() -> Iterator[CalibrationCase]:
-    """Yield the models whose training steps are measured.
-
-    These are the two largest models of each kind, on one, two and four devices.
-    """
+    """Yield the models whose training steps are measured: the two largest of each kind, on 1, 2 and 4 devices."""
     for build, sizes in _list_families():
         for symbol, shapes in (build(*model_sizes) for model_sizes in sizes[-2:]):
             yield from (CalibrationCase(symbol, shapes, workers) for workers in (1, 2, 4))

@@ -2,10 +2,10 @@
 
 A *fetch* is a node that assembles a region on one worker from the shards of several workers. The rules are:
 
-- Fetches (`csrc/nnvm/memory/check_fetches.h`): a fetch reads regions inside its sources, and writes each output element
-  once. A worker reads another worker's tensors only through fetches.
+- Fetches (`csrc/nnvm/memory/check_fetches.h`): a fetch reads only elements that the shards contain, and writes each
+  element of the region once. A worker reads another worker's tensors only through fetches.
 - Lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): a node reads only tensors that are complete and not yet overwritten.
-- Outputs have the sizes of the plan's shards.
+- Outputs have the shapes that the plan computes for them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _compare_outputs(outputs: Sequence[tuple[str, Shape | None]], planned_shapes
 
 
 def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
-    """Raise InternalError if a worker does not need the expected bytes. Each list has a number for each worker."""
+    """Raise InternalError unless each worker w needs exactly `expected[w]` bytes."""
     wrong = [worker for worker, counts in enumerate(zip(found, expected, strict=True)) if counts[0] != counts[1]]
     if wrong:
         raise InternalError(
@@ -59,7 +59,7 @@ def count_remote_bytes(execution_symbol: Any) -> int:
 
 
 def check_traffic(planned: _mxnet.PlannedGraph, communication_bytes: int) -> None:
-    """Raise InternalError if the workers do not read exactly `communication_bytes` from each other in this graph."""
+    """Raise InternalError unless the workers read exactly `communication_bytes` bytes from each other."""
     remote_bytes = planned.remote_bytes()
     if remote_bytes != communication_bytes:
         raise InternalError(

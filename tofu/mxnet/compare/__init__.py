@@ -1,6 +1,6 @@
 """Compare a model's results on several workers with its results on one device.
 
-The functions accept the model itself, its partitioned symbol, or any object with a symbol's methods.
+The functions accept a model as a symbol, partitioned or not.
 """
 
 from tofu.compare.numbers import Arrays as Arrays

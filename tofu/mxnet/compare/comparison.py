@@ -22,7 +22,7 @@ NOT_FINITE = "one device computes no finite numbers from these values; pass your
 class ComparedRuns:
     """Differences between a run on several workers and a run on one device.
 
-    `excused` maps tensors that were not compared to the reasons.
+    `excused` has the reasons why some tensors were not compared, by the tensor's name.
     """
 
     training: tuple[Difference, ...]
@@ -38,7 +38,7 @@ class ComparedRuns:
 def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancelled: float) -> ComparedRuns:
     """Compare the results of all workers with the results of one device.
 
-    Tensors are left out if they depend on random numbers, or contain infinity or NaN on one device.
+    A tensor is excused if it depends on random numbers, or if it has NaN or infinity on one device.
     """
     problem = partition.searched.problem
     excused = _name_tensors(partition, find_random(problem.graph, problem.accesses))
@@ -65,7 +65,7 @@ def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: flo
 
 
 def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: float) -> ComparedRuns:
-    """Remove differences that come from known mistakes of MXNet."""
+    """Excuse the differences that known mistakes of MXNet explain."""
     defects = _name_tensors(partition, find_defects(partition.source.graph))
     differences = (*comparison.training, *comparison.inference)
     wrong = [d for d in differences if d.error > tolerance and d.name in defects]
@@ -79,10 +79,7 @@ def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: fl
 
 
 def measure_traffic(partition: Partition, workers_run: Run, trains: bool) -> dict[str, Traffic]:
-    """Count the bytes that workers transfer, in training and in inference.
-
-    They are counted in the graph and in the run.
-    """
+    """Count the bytes that workers transfer, in the execution graphs and in the run."""
     graph_bytes = count_remote_bytes(build_inference(partition).symbol)
     inference = {"inference": Traffic(None, graph_bytes, workers_run.inference_bytes)}
     if not trains:

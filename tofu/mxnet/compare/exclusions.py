@@ -25,7 +25,7 @@ def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
 
 
 def find_defects(graph: Graph) -> Reasons:
-    """Find the tensors that MXNet may compute wrong on one device. Return the reason for each (docs/limits.md)."""
+    """Return the tensors that MXNet may compute wrong on one device, with reasons (docs/limits.md)."""
     readers_by_tensor: dict[int, list[Operator]] = {}
     for operator in graph.operators:
         for tensor in operator.inputs:
@@ -76,7 +76,7 @@ def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) 
 
 
 def propagate(graph: Graph, direct_reasons: Mapping[int, str]) -> Reasons:
-    """Give a tensor's reason to all tensors that are computed from it."""
+    """Return the reasons of all tensors that are computed from tensors in `direct_reasons`."""
     reasons = dict(direct_reasons)
     for operator in graph.operators:
         reason = next((reasons[tensor] for tensor in operator.inputs if tensor in reasons), None)

@@ -38,8 +38,8 @@ def run_step(
 ) -> Run:
     """Bind `symbol`, run it for inference, then run a training step on the same values.
 
-    `requests` maps each argument to MXNet's "write", "add" or "null". With "add", the gradient is added to random
-    numbers. If `adds_apart` is True, this function adds them instead of MXNet. The outputs get random gradients.
+    `requests` has MXNet's "write", "add" or "null" for each argument. With "add", MXNet (or this function if
+    `adds_apart` is True) adds the gradient to random numbers. The outputs get random gradients.
     """
     context = context or mx.cpu(0)
     bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}

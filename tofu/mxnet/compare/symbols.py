@@ -25,10 +25,7 @@ Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attr
 
 
 def widen_types(symbol: Any) -> Any:
-    """Return a copy of the symbol that computes in float64 instead of float32 and float16.
-
-    Operators without a float64 kernel still compute in float32.
-    """
+    """Return a copy of the symbol that computes in float64, except for operators without a float64 kernel."""
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
         if op == "null":
@@ -42,7 +39,7 @@ def widen_types(symbol: Any) -> Any:
 
 
 def list_single(symbol: Any) -> list[str]:
-    """Return the names of the operators that MXNet can only compute in float32."""
+    """Return the names of the operators that MXNet can compute in float32, but not in float64."""
     return [node["name"] for node in json.loads(symbol.tojson())["nodes"] if node["op"] in SINGLE_PRECISION_OPERATORS]
 
 
@@ -78,9 +75,10 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
 
 
 def split_readers(symbol: Any) -> Any:
-    """Return a copy of the symbol in which no output has more than seven readers.
+    """Return a copy of the symbol in which at most seven operators read an output.
 
-    MXNet may add the gradients of eight or more readers incorrectly. So each group of seven readers reads its own copy.
+    MXNet may add the gradients of eight or more readers incorrectly. So each group of seven readers gets its own copy
+    of the output.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())

@@ -122,9 +122,9 @@ def draw_values(
 ) -> dict[str, Array]:
     """Return an array for every argument and auxiliary state of a symbol, by name.
 
-    Arrays in `user_values` are used, all others are random. Indices, labels and lengths are in the allowed range,
-    scales and variances between 0.5 and 1.5. Weight matrices are uniform with variance 1 / fan-in. All other numbers
-    are between -0.5 and 0.5.
+    Arrays in `user_values` are returned, all others are random. Indices, labels and lengths are in the allowed range.
+    Scales and variances are between 0.5 and 1.5. Weight matrices are uniform with variance 1 / fan-in. All other
+    numbers are between -0.5 and 0.5.
     """
     user_values = user_values or {}
     all_shapes, type_flags = infer_arguments(symbol, shapes, dtypes or {})

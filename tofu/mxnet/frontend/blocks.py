@@ -1,7 +1,7 @@
-"""Replace cumsum, argmax, topk and similar operators, so that the reduced dimension can be split.
+"""Replace cumsum, argmax, topk and similar operators, so that the dimension over which they run can be split.
 
-The dimension is divided into blocks, and each worker computes one block. Then the workers exchange a partial result for
-each block, such as its sum. A roll is replaced by slices.
+For example, argmax over the 8 rows of a (8, 5) array on 2 workers: reshape it to (2, 4, 5), find the argmax in each
+block of 4 rows, then compare the blocks. A roll is replaced by slices.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ def has_blocks(symbol: Any) -> bool:
 
 
 def name_blocks(name: str) -> str:
-    """Return the name of the reshape that divides the input of the operator `name` into blocks."""
+    """Return the name of the reshape operator that divides the input of operator `name` into blocks."""
     return f"{name}_reshape0"
 
 
 def divide_into_blocks(
     symbol: Any, shapes: Shapes, types: Mapping[str, int], workers: int, may_divide: Callable[[str], bool]
 ) -> Any:
-    """Replace each operator such as cumsum by operators that compute it in blocks. Return the new symbol.
+    """Replace each operator such as cumsum by operators that compute it in blocks.
 
-    `shapes` and `types` describe all variables. `may_divide` returns False for operators to keep.
+    `shapes` and `types` describe all variables. Operators for which `may_divide(name)` is False stay.
     """
 
     def find_replacement(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:

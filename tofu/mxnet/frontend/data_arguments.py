@@ -15,8 +15,8 @@ MOST_INFERENCES = 32
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
     """Return the names of the arguments that are data. All others are parameters.
 
-    Labels are data. If `shapes` lacks some arguments, it lists the data. If not, data are the arguments whose shapes
-    grow with the batch or cannot be inferred.
+    Labels are data. If `shapes` has only some arguments, these are data, too. If `shapes` has all arguments, a shape
+    shows data if it depends on the batch size, or if MXNet cannot infer it.
     """
     names = symbol.list_arguments()
     named = frozenset(shapes).union(labels)
@@ -28,7 +28,7 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
     needed = _find_needed_shapes(symbol, shapes, (likely_data, likely_parameters))
     if len(needed) == len(candidates):
         return named
-    if not needed:  # only parameters, of declared shapes
+    if not needed:  # all arguments are parameters with declared shapes
         return frozenset(labels)
     batch = next(iter(needed.values()))[:1]
     with_double_batch = {n: (2 * s[0], *s[1:]) if s and s[:1] == batch else s for n, s in needed.items()}

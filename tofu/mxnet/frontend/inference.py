@@ -21,19 +21,18 @@ from tofu.validation import show
 Shapes = Mapping[str, tuple[int, ...]]
 
 DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
-"""NumPy's names of MXNet's types, in the order of MXNet's type flags (mshadow/base.h)."""
+"""NumPy's names of MXNet's types, in the order of MXNet's type codes (mshadow/base.h)."""
 PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # endings of MXNet's names of parameters
-MOST_NAMES = 8  # in an error
+MOST_NAMES = 8  # names in an error
 ATTRIBUTE_SEPARATOR = "$"
-MOST_ELEMENTS = 2**47  # of a tensor; products with item sizes and numbers of workers fit into 64 bits
+MOST_ELEMENTS = 2**47  # elements of a tensor: few enough that 64 bits can count the bytes of all workers
 
 
 class ShapeInferenceError(ShapeError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
     """MXNet refuses the shapes or types. Scripts can also catch this error as an MXNetError."""
 
 
-def dtype_code(dtype: Any) -> int:
-    """Return MXNet's number for a type. `dtype` is a NumPy type, or the name of a type."""
+def _find_type_code(dtype: Any) -> int:
     try:
         name = np.dtype(dtype).name
     except TypeError:
@@ -73,7 +72,7 @@ def list_inputs(symbol: Any) -> str:
 def check_shapes(shapes: Shapes) -> None:
     """Raise ShapeError for invalid shapes, and for shapes with more than `MOST_ELEMENTS` elements."""
     wrong = [
-        f"{name}={show(shape)}{_advise_shape(name, shape)}" for name, shape in shapes.items() if not is_shape(shape)
+        f"{name}={show(shape)}{_advise_shape(name, shape)}" for name, shape in shapes.items() if not _is_shape(shape)
     ]
     raise_together(
         ShapeError, "A shape is a tuple of positive whole numbers, for example data=(64, 3, 224, 224). Given:", wrong
@@ -87,15 +86,14 @@ def _advise_shape(name: str, value: Any) -> str:
     return f" (pass its shape: {name}={shape})" if isinstance(shape, tuple) and len(shape) > 1 else ""
 
 
-def is_shape(shape: Any) -> bool:
-    """Return True for a tuple, list or array of positive integers."""
+def _is_shape(shape: Any) -> bool:
     return isinstance(shape, (tuple, list, np.ndarray)) and all(
         isinstance(extent, (int, np.integer)) and not isinstance(extent, bool) and extent > 0 for extent in shape
     )
 
 
 def list_declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
-    """Return MXNet's numbers of the types that the user declared for the variables in `names`."""
+    """Return the type codes that the user declared for the variables in `names`."""
     declared = {name: attributes.get("__dtype__", "-1") for name, attributes in symbol.attr_dict().items()}
     flags = {str(code): code for code in range(-1, len(DTYPE_NAMES))}
     wrong = [f"{name}: {show(text)}" for name, text in declared.items() if name in names and text not in flags]
@@ -106,10 +104,10 @@ def list_declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
 def infer_arguments(
     symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Return the shapes and the type codes of all arguments, states and output gradients, each by name."""
+    """Infer the shapes and type codes of all arguments, states and output gradients, by name."""
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     codes = list_declared_types(symbol, set(names))
-    codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
+    codes |= {name: _find_type_code(dtype) for name, dtype in dtypes.items() if name in names}
     # In MXNet, an input without a type is float32, unless its type follows from declared types.
     float32_inputs = dict.fromkeys(shapes, 0)
     try:
@@ -136,7 +134,7 @@ def infer_arguments(
 def infer_entries(
     symbol: Any, shapes: Shapes, codes: Mapping[str, int]
 ) -> tuple[list[tuple[int, ...] | None], list[int]]:
-    """Return the shapes and the type codes of all outputs of all nodes, as two lists.
+    """Infer the shapes and type codes of all outputs of all nodes, as two lists.
 
     The outputs of a node start at position `node["entry"]`.
     """

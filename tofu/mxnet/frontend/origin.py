@@ -1,4 +1,4 @@
-"""The MXNet node from which each operator of Tofu's graph was made."""
+"""The MXNet node from which an operator of Tofu's graph was built."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Origin:
     rewritten
         New values for some attributes of the node.
     requested
-        Outputs that are computed even if no operator reads them.
+        Numbers of outputs to compute even if no operator reads them.
     replaced
-        Position of the node that the operator replaces, or -1. Monitors show this node's name.
+        Position of the node that the operator replaces, or -1. Monitors show the name of this node.
     """
 
     node: int = -1

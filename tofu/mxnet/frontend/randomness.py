@@ -11,8 +11,7 @@ TRAINING_ONLY = ("Dropout", "LeakyReLU", "RNN")
 """Operators that draw random numbers only in training, unless their attribute `mode` is "always"."""
 
 
-def is_marked_random(operator: Operator) -> bool:
-    """Return True if MXNet declares that the operator may draw random numbers."""
+def _may_draw_in_mxnet(operator: Operator) -> bool:
     return not operator.op.startswith("_tofu_") and bool(_mxnet.operator_info(operator.op)["is_random"])
 
 
@@ -22,19 +21,19 @@ def draws(operator: Operator) -> bool:
         return float(operator.attributes.get("p", DROP_PROBABILITIES[operator.op])) > 0
     if operator.op == "LeakyReLU":
         return operator.attributes.get("act_type") == "rrelu"
-    return is_marked_random(operator)
+    return _may_draw_in_mxnet(operator)
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
-    """Return True if a random operator draws its numbers in this mode."""
+    """Return False if `for_training` is False and a random operator, such as Dropout, draws only in training."""
     return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 
 def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
-    """Return True if an operator draws random numbers that its description does not mention.
+    """Return True if an operator draws random numbers that its description lacks, such as RNN's dropout.
 
-    An example is the dropout in RNN. `is_whole` is True if the operator is not split.
+    `is_whole` is True if the operator is not split.
     """
     if operator.op in ("RNN", "LeakyReLU"):
         return draws(operator)
-    return is_whole and is_marked_random(operator)
+    return is_whole and _may_draw_in_mxnet(operator)

@@ -44,7 +44,7 @@ GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 
 @dataclass(frozen=True)
 class SymbolForm:
-    """A choice of operators to replace. The new operators can be split in more ways.
+    """Options to replace operators by others that can be split in more ways.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class SymbolForm:
     block_count
         The number of blocks for operators such as cumsum, one for each worker.
     may_divide
-        Function that returns True for the name of an operator that may be computed in blocks.
+        A function that takes an operator's name, and returns False if it may not be computed in blocks.
     """
 
     is_unrolled: bool = False
@@ -73,14 +73,14 @@ def infer_operator_shapes(
 
 
 def shares_state(op: str) -> bool:
-    """Return True if `op` saves hidden state for its gradient. Both must then be split alike."""
+    """Return True if an operator saves hidden state for its gradient. Both must then be split alike."""
     description = DESCRIPTIONS.get(op)
     counts = description is not None and bool(description.counts)
     return counts or bool(_mxnet.operator_info(op)["is_layer_backward"])
 
 
 def wrap_symbol(handle: int) -> Any:
-    """Return the MXNet symbol at the address `handle` as an `mx.sym.Symbol`."""
+    """Return the symbol at the address `handle` as an `mx.sym.Symbol`."""
     return mx.sym.Symbol(ctypes.c_void_p(handle))
 
 
@@ -107,7 +107,7 @@ def read_graph(
     updated
         Names of the differentiated arguments that an optimizer updates.
     form
-        Replacements of operators, to allow more splits.
+        Operators to replace. By default, no operator is replaced.
 
     Raises
     ------
@@ -273,12 +273,11 @@ class _Reader:
 
 
 def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the positions of inputs that the kernel changes without declaring it."""
     return (1,) if node["op"] == "BatchNorm_v1" and is_true(node["attrs"], "fix_gamma", True) else ()
 
 
 def find_labels(symbol: Any) -> frozenset[str]:
-    """Find the arguments that operators read only as labels."""
+    """Return the arguments that operators read only as labels."""
     nodes = _mxnet.nodes(symbol.handle.value)
     input_names_by_op: dict[str, list[str]] = {}
     labels, others = set[str](), set[str]()

@@ -1,7 +1,6 @@
 """Errors for models that cannot be split, or that MXNet itself computes wrong.
 
-Each error lists all operators to change. Operators that cannot be split are found in the symbol. Operators with wrong
-kernels are found in Tofu's graph, because the symbol has no types.
+Each error lists all operators to change.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def rewrite_operators(
 ) -> Any:
     """Replace some operators of a symbol by other symbols. Return the new symbol.
 
-    `shapes` and `types` describe all variables. `find_by_op` maps a type of operator to a function that returns the
-    replacement. If `keeps_names` is True, replacements keep the operators' names.
+    `shapes` and `types` describe all variables. `find_by_op` has a function for each type of operator, which returns
+    the replacement. If `keeps_names` is True, replacements keep the operators' names.
     """
     graph, nodes = json.loads(symbol.tojson()), _mxnet.nodes(symbol.handle.value)
     assert [node["name"] for node in graph["nodes"]] == [node["name"] for node in nodes]
@@ -67,10 +67,10 @@ class Splice:
 
     def __init__(self) -> None:
         self.nodes: list[dict[str, Any]] = []
-        self._find_new_entry: list[Callable[[int], list[int]]] = []  # for each old node, called with an output's number
+        self._find_new_entry: list[Callable[[int], list[int]]] = []  # [old node](output number) -> new entry
 
     def entry(self, old_entry: Sequence[int]) -> list[int]:
-        """Return the new graph's entry for an entry of the old graph."""
+        """Return the entry of the new graph that replaces an entry of the old graph."""
         return self._find_new_entry[old_entry[0]](old_entry[1])
 
     def add(self, node: dict[str, Any]) -> None:
@@ -84,7 +84,7 @@ class Splice:
         `name` becomes the name of the symbol's only output.
         """
         symbol_graph = json.loads(symbol.tojson())
-        find_entry: list[Callable[[int], list[int]]] = []  # for each node of `symbol`
+        find_entry: list[Callable[[int], list[int]]] = []  # [node of `symbol`](output number) -> new entry
         for node in symbol_graph["nodes"]:
             if node["op"] == "null":
                 find_entry.append([inputs[int(node["name"])]].__getitem__)

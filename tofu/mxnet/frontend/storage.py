@@ -1,4 +1,4 @@
-"""Convert models with sparse storage (row_sparse, csr) to dense storage. The model computes the same numbers."""
+"""Convert models with sparse storage (row_sparse, csr) to dense storage, which leads to the same results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DENSE_FORMS: dict[str, Callable[[Mapping[str, str], str], Any]] = {
 
 
 def list_storages(symbol: Any) -> dict[str, str]:
-    """Return the storage type, "row_sparse" or "csr", of each variable that is not dense, by name."""
+    """Return "row_sparse" or "csr" for each sparse variable, by name."""
     codes = {name: attributes.get(STORAGE_KEY, "") for name, attributes in symbol.attr_dict().items()}
     return {name: STORAGES[code] for name, code in codes.items() if code in STORAGES}
 
@@ -65,7 +65,7 @@ def has_sparse_storage(symbol: Any) -> bool:
 
 
 def with_dense_storage(symbol: Any) -> Any:
-    """Return the same model with dense tensors. All names and results stay the same."""
+    """Return the same model with dense tensors."""
     graph = _read_graph(symbol)
     if not any(map(_is_sparse, graph["nodes"])):
         return symbol

@@ -15,14 +15,14 @@ from tofu.mxnet.frontend.storage import with_dense_storage
 from tofu.validation import is_integer, parse_json, read_integer, read_list, read_mapping, read_string, show
 
 GROUP_KEY = "__ctx_group__"
-ATTRIBUTE_KEYS = ("attrs", "attr", "param")  # keys of a node's attributes; older versions of MXNet wrote the last two
+ATTRIBUTE_KEYS = ("attrs", "attr", "param")  # keys of attributes in JSON; only old versions of MXNet wrote the last two
 PYTHON_BOOLEANS = {"true": "True", "false": "False"}
 
 
 def in_plain_form(symbol: Any) -> Any:
-    """Return the same model with dense storage, without `ctx_group`, and with booleans written as True and False.
+    """Return the same model with dense storage, with booleans written as True and False, and without `ctx_group`.
 
-    In Tofu, the plan replaces `ctx_group`.
+    `ctx_group` places operators on devices by hand. In Tofu, the plan does this.
     """
     symbol = with_dense_storage(symbol)
     if not any(_simplify_attributes(attributes) != attributes for attributes in symbol.attr_dict().values()):

@@ -18,14 +18,14 @@ from tofu.mxnet.frontend.head_gradients import list_head_gradients
 if TYPE_CHECKING:
     from tofu.mxnet.gluon.operator import BoundExecutor, PartitionedOperator
 
-WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 means none
+WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes for grad_req; 0 means "null"
 
 
 class BlockCall:
     """A call of a block inside `autograd.record()`.
 
-    While autograd keeps this object, no other call may use the executor `bound`. `differentiated` has the inputs that
-    need gradients.
+    No other call may use the executor `bound` as long as autograd keeps this object. `differentiated` has the names of
+    the inputs that need gradients.
     """
 
     def __init__(self, operator: PartitionedOperator, bound: BoundExecutor, differentiated: Sequence[str]) -> None:

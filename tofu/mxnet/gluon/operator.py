@@ -53,7 +53,7 @@ class BoundExecutor:
 class PartitionedOperator:
     """A block's graph on several devices, which is called like MXNet's CachedOp.
 
-    `parameters` has the Gluon parameters, by name of the argument or auxiliary state.
+    `parameters` has the Gluon parameters, by the name of their argument or auxiliary state.
     """
 
     def __init__(self, symbol: PartitionedSymbol, parameters: Mapping[str, Sharded]) -> None:
@@ -64,7 +64,7 @@ class PartitionedOperator:
         self._states = frozenset(symbol.list_auxiliary_states())
         self._replanner = Replanner()
         self._training_gradients: Any = None  # parameters and inputs with gradients in the last training
-        self._executors: list[BoundExecutor] = []  # in order of last use
+        self._executors: list[BoundExecutor] = []  # the last used executor comes last
         self._operator_hook: tuple[Any, bool] | None = None
         self.finished: list[BlockCall] = []  # calls whose backward was started since the last `settle`
         self.anchor = _make_anchor(mx.cpu(0))
@@ -118,7 +118,6 @@ class PartitionedOperator:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:
-        """Set a hook that receives whole tensors."""
         if self._operator_hook != (callback, monitor_all):
             self._operator_hook = callback, monitor_all
             for bound in self._executors:
@@ -133,9 +132,9 @@ class PartitionedOperator:
         )
 
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
-        """Count the inputs in `differentiated` that come before the block's first trained parameter.
+        """Return the position of the block's parameters among the inputs that autograd records.
 
-        At this position, autograd records one array in place of all parameters.
+        Autograd records the inputs in `differentiated`, and a single array in place of all parameters.
         """
         trained = set(self._list_trained())
         first_trained = next((position for position, name in enumerate(self.names) if name in trained), 0)
@@ -172,17 +171,14 @@ class PartitionedOperator:
         return outputs
 
     def write_parameters(self, executor: ShardedExecutor) -> None:
-        """Copy the parameters to an executor's shards.
-
-        As in MXNet, a backward pass uses the latest values.
-        """
+        """Copy the latest values of the parameters to an executor's shards."""
         for name, array in self._get_parameter_arrays().items():
             current = array.tensor
             if executor.variables[name] is not current:
                 executor.variables[name].scatter(current.gather())
 
     def copy_changes(self, executor: ShardedExecutor) -> None:
-        """Copy changed values, such as moving averages, from the executor to the parameters."""
+        """Copy values that the executor has changed, such as moving averages, to the parameters."""
         for name in self._list_changed_variables(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:

@@ -35,17 +35,17 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         return self._grad[0] if self._grad else None
 
     def data(self, ctx: Any = None) -> Any:
-        """Return the values, as an array of `mx.np` if `mx.npx.set_np()` is on."""
+        """Return the values as an NDArray, or as an `mx.np` array if `mx.npx.set_np()` is on."""
         return _as_user_array(super().data(ctx))
 
     def grad(self, ctx: Any = None) -> Any:
-        """Return the gradient, as an array of `mx.np` if `mx.npx.set_np()` is on."""
+        """Return the gradient as an NDArray, or as an `mx.np` array if `mx.npx.set_np()` is on."""
         return _as_user_array(super().grad(ctx))
 
     def follow(self, operator: Any) -> None:
         """Call `operator.settle()` before each read of values or gradients.
 
-        Earlier operators are also settled until their backward passes have run.
+        Operators that were passed before are still called until their backward passes have run.
         """
         self._operators = (*self._operators, operator)
 
@@ -71,10 +71,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.array.gradient = self.gradient
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Initialize the parameter as in Gluon.
-
-        An array that `data()` returned before keeps the old values.
-        """
+        """Initialize the parameter as in Gluon. An array that `data()` returned before keeps the old values."""
         self.settle()
         old_array = self.array
         super().initialize(*args, **kwargs)
@@ -121,7 +118,6 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def _check_gradient_use(self) -> None:
-        """Wait until the values are written."""
         if self.array is not None:
             self.array.wait_for_writes()
         self.settle()
@@ -159,7 +155,7 @@ _reading = threading.local()  # `reads_shards` is True inside `reading_shards`
 
 @contextmanager
 def reading_shards() -> Iterator[None]:
-    """Let `data()` return sharded arrays inside the `with` block."""
+    """Let `data()` of any parameter return its sharded array inside the `with` block."""
     was_reading = getattr(_reading, "reads_shards", False)
     _reading.reads_shards = True
     try:

@@ -76,12 +76,12 @@ def is_elementwise(optimizer: Any) -> bool:
 
 
 class ShardStore:
-    """A kvstore that sends the shards of parameters to `kvstore`, one key for each distinct shard."""
+    """A kvstore that stores each distinct shard of a parameter under its own key in `kvstore`."""
 
     def __init__(self, kvstore: Any) -> None:
         self._kvstore = kvstore
-        self._layouts: dict[int, ShardedTensor] = {}  # how machines exchange each parameter
-        self._keys: dict[int, list[int]] = {}  # of the distinct shards, by parameter
+        self._layouts: dict[int, ShardedTensor] = {}  # parameter -> the split in which machines exchange it
+        self._keys: dict[int, list[int]] = {}  # parameter -> keys of its distinct shards
         self._settled: set[int] = set()  # parameters whose layout no longer changes
 
     def __getattr__(self, name: str) -> Any:
@@ -107,18 +107,18 @@ class ShardStore:
         self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Fix the shards that machines exchange, before the first gradients are sent.
+        """Share again the parameters whose split has changed since `share`.
 
-        A parameter with a new split is sent again.
+        This happens once for each parameter, before its first gradient is sent.
         """
         unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
         self.share({i: array for i, array in unsettled.items() if not self._layouts[i].matches(array.layout)})
         self._settled |= unsettled.keys()
 
     def pushpull(self, key: int, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Send the array `value`, and read the result into `out`, as a kvstore does.
+        """Send an array, and read the result into `out`, as a kvstore does.
 
-        If a parameter has shards, `value` and `out` are lists with one array.
+        For a parameter with shards, `value` and `out` are lists with one array.
         """
         layout = self._layouts.get(key)
         if layout is None:

@@ -24,7 +24,7 @@ _SCORE_SLOTS = {"qk": ((), (0,)), "qk_backward": ((0,), ()), "valatt": ((1,), ()
 _LINE_WISE_OPERATORS = ("softmax", "log_softmax", "softmin", "Dropout")
 """Operators, besides element-wise and broadcasting ones, that accept data with one more leading dimension."""
 _AXES_ATTRIBUTES = ("axes", "lhs_axes", "rhs_axes")
-"""Attributes of operators that keep their shapes."""
+"""Operators with these attributes get no dimension for heads, because the attributes number dimensions."""
 
 
 def unmerge_heads(graph: Graph) -> Graph:
@@ -47,7 +47,7 @@ def _list_scores(operator: Operator, replacement: str) -> list[int]:
 
 @dataclass
 class _Subgraph:
-    """Tensors that get a dimension for heads, with the number of heads, and their operators."""
+    """A part of the graph whose tensors get a dimension for heads. The number of heads is known for each tensor."""
 
     heads_by_tensor: dict[int, int] = field(default_factory=dict)
     operators: set[int] = field(default_factory=set)
@@ -95,10 +95,6 @@ class _AttentionSearch:
         return has_values and all(int(operator.attributes["heads"]) == heads for operator in attention_operators)
 
     def _list_tensors_with_heads(self, operator: Operator, tensor: int) -> list[int]:
-        """List the operator's tensors that need a dimension for the heads if `tensor` gets one.
-
-        The list is empty if `tensor` cannot get this dimension.
-        """
         replacement = _find_replacement(operator)
         if replacement is not None:
             scores = _list_scores(operator, replacement)

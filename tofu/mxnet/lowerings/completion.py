@@ -52,7 +52,7 @@ UNWRITTEN_SUFFIX = "/unwritten"
 
 
 def fill_unwritten(graph: Graph) -> Graph:
-    """Fill outputs that no operator writes, but some operator reads, with zeros."""
+    """Write zeros to each output that some operator reads, and no operator writes."""
     read_tensors = graph.results.union(*(operator.inputs for operator in graph.operators))
     tensors = list(graph.tensors)
 

@@ -1,4 +1,4 @@
-"""Tools for lowerings whose parts are MXNet's own operators.
+"""Tools to replace an operator by several of MXNet's own operators.
 
 The dimensions of every tensor have names, such as "b c s0 s1". Dimensions of equal name are split together. Three kinds
 of dimensions have marks instead of names. `ONE` has extent 1, `UNNAMED` is never split, and `MERGED` merges several
@@ -40,14 +40,14 @@ class Composition:
     extents: dict[str, int] = field(default_factory=lambda: {ONE: 1})
 
     def read(self, slot: int, names: str) -> ComposedValue:
-        """Return input number `slot` of the replaced operator. `names` are the names for its dimensions."""
+        """Return input number `slot` of the replaced operator. Its dimensions get `names`, such as "b c"."""
         dimensions = tuple(names.split())
         for name, extent in zip(dimensions, self.parts.shape(slot), strict=True):
             self.extents.setdefault(name, extent)
         return ComposedValue(self.parts.whole.inputs[slot], dimensions)
 
     def add(self, name: str, op: str, inputs: Values, names: Sequence[str], **attributes: object) -> ComposedValue:
-        """Add an operator of MXNet, such as "sum", and return its output. `names` are the names for its dimensions."""
+        """Add an operator of MXNet, such as "sum". Return its output, whose dimensions get `names`."""
         output = ComposedValue(self.parts.inner_tensor(name, self.shape(names), self.dtype), tuple(names))
         self.parts.inner_operator(name, op, **_describe_operator(attributes, inputs, output))
         return output
@@ -55,13 +55,13 @@ class Composition:
     def set_output(
         self, slot: int, value: ComposedValue, names: str, op: str = "Reshape", **attributes: object
     ) -> None:
-        """Compute output number `slot` of the replaced operator from `value`, by the operator `op`."""
+        """Add the operator `op`, which computes output number `slot` of the replaced operator from `value`."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         attributes = attributes if op != "Reshape" else {"shape": self.parts.output_shape(slot)}
         self.parts.inner_operator(f"output{slot}", op, **_describe_operator(attributes, (value,), output))
 
     def finish(self, op: str, inputs: Values, names: str, slot: int = 0, **attributes: object) -> None:
-        """Add an operator that computes output number `slot` of the replaced operator."""
+        """Add the last operator, which computes output number `slot` of the replaced operator."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         self.parts.last_operator(op, **_describe_operator(attributes, inputs, output))
 
@@ -104,7 +104,7 @@ class Statistics:
     """The mean, variance and deviation from the mean of a tensor. Reduced dimensions have extent 1."""
 
     mean: ComposedValue
-    deviation: ComposedValue  # with all dimensions
+    deviation: ComposedValue  # the only one whose reduced dimensions keep their extent
     variance: ComposedValue
 
 

@@ -15,7 +15,7 @@ TYPES = ("float16", "float32", "float64")
 
 
 def check_type(operator: Operator, dtype: str) -> str:
-    """Return `dtype`. Raise UnsupportedError for an integer type, for which the operator has no kernel."""
+    """Return `dtype`. Raise UnsupportedError if it is an integer type, because the operator has no kernel for it."""
     if dtype not in TYPES:
         raise UnsupportedError(
             f"{operator.op} {operator.name} would compute in {dtype}, and MXNet has kernels of it for {', '.join(TYPES)} "
@@ -39,7 +39,7 @@ def select_attributes(attributes: Attributes, *names: str) -> dict[str, str]:
 
 
 def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """Return the shape of a sum along `axis`. This dimension gets extent 1."""
+    """Return the shape of a sum that keeps dimension `axis`: (4, 5) with axis 1 gives (4, 1)."""
     return (*shape[:axis], 1, *shape[axis + 1 :])
 
 

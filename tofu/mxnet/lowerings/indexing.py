@@ -1,8 +1,8 @@
 """Replace Embedding, take and similar operators, so that the indexed dimension can be split.
 
-Each worker looks up the indices that are in its shard, and returns zeros for all others. So the sum over the workers is
-exact. For the gradient, each worker computes the rows of its shard. The parts are in `csrc/nnvm/parts/take.cc` and
-`by_position.cc`.
+Each worker looks up the rows in its shard of the table, and returns zeros for all other rows. Then the workers add
+their results, which is exact. For the gradient, each worker computes the rows of its shard. The new operators are in
+`csrc/nnvm/parts/take.cc` and `by_position.cc`.
 """
 
 from __future__ import annotations

@@ -23,14 +23,10 @@ def _has_squares(operator: Operator, inputs: Inputs) -> bool:
 
 
 class _Reduction:
-    """Names of the dimensions of a mean, variance or norm. A *line* is a set of elements that become one number.
+    """Names of the dimensions of a mean, variance or norm.
 
-    Attributes
-    ----------
-    elements, lines
-        Names of the dimensions of the data, and of a tensor with one number for each line.
-    reduced, outputs
-        Names of the reduced dimensions of the data, and of the dimensions of the outputs.
+    For a mean over dimension 1 of 3, the data has `elements` i0 r0 i1, of which `reduced` is r0. The means have `lines`
+    i0 1 i1, and the operator's output has `outputs` i0 i1.
     """
 
     def __init__(self, parts: Parts, slot: int, axes_attribute: str) -> None:

@@ -1,8 +1,8 @@
 """Replace BatchNorm, to split it along batch and space, and LayerNorm, to split the dimension that it normalises.
 
 Workers first add their sums of the elements, then their sums of squared deviations from the mean. This is exact even if
-the mean is large. As in MXNet, only the backward operator changes BatchNorm's moving statistics. The parts are in
-`csrc/nnvm/parts/batch_norm.cc` and `layer_norm.cc`.
+the mean is large. As in MXNet, only the backward operator changes BatchNorm's moving statistics. The new operators are
+in `csrc/nnvm/parts/batch_norm.cc` and `layer_norm.cc`.
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ def _use_moving_statistics(attributes: Attributes) -> Attributes:
 
 
 def _request_mean(operator: Operator) -> Operator:
-    """Return a copy of the operator that also computes the mean. The kernel then sets a fixed gamma to ones."""
     gamma = _written_gamma(operator.attributes)
-    origin = replace(find_origin(operator), requested=gamma)
+    origin = replace(find_origin(operator), requested=gamma)  # the kernel then sets a fixed gamma to ones
     return replace(operator, mutates=tuple(sorted({*operator.mutates, *gamma})), origin=origin)
 
 

@@ -8,9 +8,9 @@
 - SpatialTransformer becomes an operator that computes positions, and BilinearSampler, which reads them. All workers
   must compute the same bits, because the gradient depends on the rounding of positions.
 - DeformableConvolution: each worker reads the whole image, and only its shard of the offsets.
-- MultiProposal is split by batch. Each worker numbers the samples of its shard from 0.
+- MultiProposal is split by batch. MXNet's kernel would number each worker's samples from 0.
 
-The parts are in `csrc/nnvm/parts/pooling.cc`, `deformable.cc` and `proposal.cc`.
+The new operators are in `csrc/nnvm/parts/pooling.cc`, `deformable.cc` and `proposal.cc`.
 """
 
 from __future__ import annotations
@@ -107,14 +107,10 @@ def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tupl
 
 
 def _expand_resize(parts: Parts) -> None:
-    """Replace a resize by a resize of the rows and a resize of the columns. In a gradient, the columns are first.
-
-    Gradients are copies of the model's node, because MXNet infers no shapes for a new node of this type.
-    """
     op, (data, *_) = parts.whole.op, parts.whole.inputs
     old_size, new_size = parts.shape(0)[2:], parts.output_shape(0)[2:]
     is_backward, splittable = op.startswith("_backward"), "ij"
-    origin = find_origin(parts.whole) if is_backward else None
+    origin = find_origin(parts.whole) if is_backward else None  # MXNet infers no shapes for a new gradient node
     if all(old != new for old, new in zip(old_size, new_size, strict=True)):
         splittable = "i"
         inner_size = (old_size[0], new_size[1]) if is_backward else (new_size[0], old_size[1])

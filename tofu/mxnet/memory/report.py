@@ -53,7 +53,7 @@ class DeviceMemory:
     nodes
         Names of the device's operators and fetches, in the order of execution.
     uses
-        Bytes of the pool that each node's gradients, activations and fetches use, as an array [use, node].
+        Bytes of the pool in use while each node runs, as an array [use, node]. The uses are `USES`.
     """
 
     name: str
@@ -89,7 +89,7 @@ class DeviceMemory:
 
     @property
     def at_peak(self) -> dict[str, int]:
-        """Kind of memory -> bytes at the peak. "idle" is the unused part of the pool."""
+        """Bytes in use at the peak, by kind of memory, such as "parameters". "idle" is the unused part of the pool."""
         pooled = self.uses[:, self.peak].tolist() if self.nodes else [0] * len(USES)
         parts = {
             "parameters": self.parameters_bytes,
@@ -101,17 +101,17 @@ class DeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """Bytes at the peak for each kind of memory: the rows of the table."""
+        """The rows of the table (`at_peak`)."""
         return self.at_peak
 
     @property
     def total(self) -> tuple[str, int]:
-        """Label and value of the table's last row: the planned bytes."""
+        """The last row of the table: the planned bytes."""
         return "planned", self.planned_bytes
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Label -> value, for rows below the total: other sizes in bytes, and the operator of the peak."""
+        """Rows below the table: other sizes in bytes, and the operator of the peak."""
         return {
             "rounding on GPUs": self.rounding_bytes,
             "workspace, about": self.workspace_bytes,
@@ -126,10 +126,9 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class MemoryReport(MemoryComparison):
-    """Memory that a training step needs, on one device and on each worker.
+    """Memory that a training step needs, on one device and on each worker, with the optimizer's states.
 
-    `workers` is empty if the user asked for one device only. Workers transfer `communication_bytes` in a step. The
-    states of `optimizer` are counted.
+    `workers` is empty if the user asked for one device only. Workers transfer `communication_bytes` in a step.
     """
 
     heading = "at the peak"
@@ -154,7 +153,7 @@ class MemoryReport(MemoryComparison):
 
     @property
     def columns(self) -> list[tuple[str, DeviceMemory]]:
-        """Title and memory of each column of the table. Workers that need equal memory share a column."""
+        """The columns of the table, each with a title. Workers that need equal memory share a column."""
         return [("one device", self.one_device), *_list_kinds(self.workers)]
 
 

@@ -42,7 +42,7 @@ def estimate_workspace(symbol: Any, variables: Variables) -> dict[str, int]:
 
 
 def _count_window_elements(node: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> int:
-    is_backward = "_backward_" in node["op"]  # then the first input is the output's gradient
+    is_backward = "_backward_" in node["op"]  # a backward operator's first input is the output's gradient
     data, weight = inputs[is_backward], inputs[is_backward + 1]
     result = inputs[0] if is_backward else output
     positions = data if node["op"].endswith("Deconvolution") else result

@@ -25,8 +25,8 @@ from tofu.verification.windows import list_window_geometries
 class CaseResult:
     """Result of verifying one case (an operator with attributes and inputs).
 
-    `trials` has the results of random variants. Tofu lacks the working splits in `missing` by mistake, and those in
-    `explained` for a known reason.
+    `trials` has the results of random variants of the case. `missing` are splits that work, but that Tofu does not
+    offer. `explained` are splits that Tofu does not offer for a known reason.
     """
 
     case: Case
@@ -37,7 +37,7 @@ class CaseResult:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Descriptions of mistakes in the operator's description, in its analysis, or in the case."""
+        """Messages about mistakes in the operator's description, in its analysis, or in the case."""
         failure = self.trials.failure
         problems = [*self.report.problems, *self.report.refusals]
         problems += [] if failure is None else [f"at another signature: {failure.problems[0]}"]
@@ -75,7 +75,7 @@ def verify_cases(
     yield from map_in_processes(verify, cases, jobs=jobs, start=_open_sandbox, start_arguments=(modules,))
 
 
-_sandboxes: list[Sandbox] = []  # one in each process of `verify_cases`
+_sandboxes: list[Sandbox] = []  # one sandbox in each process of `verify_cases`
 
 
 def _open_sandbox(modules: Sequence[str]) -> None:

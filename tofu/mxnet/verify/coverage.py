@@ -63,7 +63,7 @@ def read_operator_sets() -> dict[str, list[str]]:
 
 
 def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Coverage:
-    """Count the operators `names`, those with a description, and those verified in `entries`."""
+    """Count how many of the operators in `names` are described, and how many are verified in `entries`."""
     recorded = [entries[name] for name in names if name in entries]
     return Coverage(
         total=len(names),
@@ -77,7 +77,7 @@ def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Cove
 
 
 def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
-    """Count the operators, by the way in which their outputs were compared."""
+    """Count how many operators were compared in each way (`Compared`)."""
     kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
     return {str(kind): kinds[str(kind)] for kind in Compared}
 
@@ -147,7 +147,7 @@ def kinds_line(kinds: Mapping[str, int]) -> str:
 def coverage_lines(
     listed: Sequence[str], entries: Mapping[str, RecordEntry], coverage: Mapping[str, Coverage]
 ) -> Iterator[str]:
-    """Yield sentences with the totals of each set of operators and of the paper."""
+    """Yield sentences with the totals of each set of operators."""
     median, largest, name = count_lines()
     yield f"\n{len(listed)} operators listed. A description has {median:g} lines (the median), the longest, {name}, {largest}."
     yield kinds_line(count_kinds(entries.get(operator) for operator in listed))

@@ -15,11 +15,6 @@ def _has_parts_of_one_element(shape: Shape) -> bool:
 
 
 def _has_uneven_heads(*matrices: int) -> Callable[[Case], bool]:
-    """Return a function that tests if heads cannot share an input equally.
-
-    Input n contains `matrices[n]` interleaved matrices, such as 3 for queries, keys and values.
-    """
-
     def is_uneven(case: Case) -> bool:
         heads = int(case.attributes["heads"])
         pairs = zip(case.numbers, matrices, strict=False)

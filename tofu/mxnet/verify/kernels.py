@@ -38,7 +38,7 @@ REFUSALS: tuple[tuple[type[Exception], str], ...] = (
 RANDOM_SEED = 7  # set before each kernel, so that a random operator draws the same numbers for the same shapes
 
 # Kind of type -> two numbers. A kernel runs twice, on memory filled with the first and then with the second. An element
-# that keeps its number in both runs is not written. The first is NaN; any addition changes the second.
+# that keeps its number in both runs is not written. The first number is NaN. The second changes if anything is added to it.
 PATTERNS: dict[str, tuple[float, float]] = {"f": (np.nan, -812.5), "i": (85, 42), "u": (85, 42), "b": (1, 0)}
 GUARD_ELEMENTS = 4096
 """Elements after each output. If one changes, the kernel has written beyond its output."""
@@ -54,15 +54,15 @@ def run_kernel(
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Return all outputs, and the inputs, which the kernel may have changed.
 
-    The outputs include hidden outputs. Before the run, they are filled with `PATTERNS[pattern]`, which shows elements
-    that the kernel does not write. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel
-    writes beyond an output.
+    The outputs include hidden outputs. Before the run, they are filled with `PATTERNS[pattern]`, so that unwritten
+    elements can be found. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel writes
+    beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead
         op, attributes = plain[0], {**attributes, **plain[1]}
     input_arrays = [mx.nd.array(array, dtype=array.dtype) for array in inputs]
-    guard_size = choose_guard_size([*(array.dtype.name for array in inputs), *output_dtypes])
+    guard_size = _choose_guard_size([*(array.dtype.name for array in inputs), *output_dtypes])
     guarded_outputs = [
         GuardedArray(shape, dtype, pattern, guard_size)
         for shape, dtype in zip(output_shapes, output_dtypes, strict=True)
@@ -99,12 +99,12 @@ def run_gradient(
 ) -> list[Array]:
     """Run `op` once, then its backward operator `times` times. Return the gradients of the inputs with numbers `wrt`.
 
-    This is for operators that share hidden state.
+    The two operators may share hidden state.
     """
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
     states = {name: arrays.pop(name) for name in symbol.list_auxiliary_states()}
-    guard_size = choose_guard_size([array.dtype.name for array in inputs])
+    guard_size = _choose_guard_size([array.dtype.name for array in inputs])
     guarded = {f"input{n}": GuardedArray(inputs[n].shape, inputs[n].dtype.name, pattern, guard_size) for n in wrt}
     gradients = {name: gradient.array for name, gradient in guarded.items()}
     requests = {name: "write" if name in gradients else "null" for name in arrays}
@@ -132,12 +132,8 @@ def _has_pattern(array: Array, pattern: int) -> Array:
     return np.isnan(array) if np.isnan(value) else array == value
 
 
-def choose_guard_size(dtypes: Iterable[str]) -> int:
-    """Return the number of guard elements behind each output.
-
-    oneDNN cannot write into part of an array, and gets none.
-    """
-    return 0 if "float32" in dtypes else GUARD_ELEMENTS
+def _choose_guard_size(dtypes: Iterable[str]) -> int:
+    return 0 if "float32" in dtypes else GUARD_ELEMENTS  # oneDNN cannot write into part of an array
 
 
 class GuardedArray:

@@ -1,7 +1,7 @@
 """Search for splits that work, but that the analysis of the operator's description did not find.
 
-A *geometry* is a possible way to cut all tensors of a forward operator into parts. The tensors of the backward operator
-are cut by the same geometry.
+A *geometry* is a way to cut all tensors of a forward operator into parts. The tensors of the backward operator are then
+cut in the same way.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from tofu.verification.windows import list_window_geometries
 def try_geometry(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
     """Run the kernel on each part of a split. Return the split as a `Cut`, or None if it does not work.
 
-    It works if the parts form the whole outputs and save work. Outputs with False in `is_compared` may differ.
+    A split works if the parts' outputs together equal the whole outputs, and each part does less work. Outputs for
+    which `is_compared` is False may differ.
     """
     input_roles = [role for role in node.input_roles if role is not None]
     output_roles = [role for role in node.output_roles if role is not None]
@@ -81,7 +82,7 @@ def find_missing(
 ) -> tuple[Missing, ...]:
     """Find working splits of an operator and its gradient that Tofu does not offer.
 
-    `try_split` tests a split, and `list_windows` lists splits along windows. Kernels may end the process.
+    `try_split` tests a split, and `list_windows` lists splits along windows. A kernel may end the process.
     """
     nodes = execute_training_graph(case.op, case.attributes, case.draw_inputs(), case.wrt, seed=1)
     shrinks_attributes = not any(isinstance(numbers, Fixed) for numbers in case.numbers)

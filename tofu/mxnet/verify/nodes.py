@@ -30,11 +30,12 @@ class Gradient:
     wrt
         Positions of the forward operator's inputs whose gradients are computed.
     outputs
-        Numbers of the backward operator's outputs that contain these gradients.
+        Numbers of the backward operator's outputs that are these gradients.
     head_inputs
-        For each forward output, the number of the input with its gradient, or None.
+        For each output of the forward operator, the number of the backward operator's input with its gradient, or None.
     forward_outputs, forward_inputs
-        Number of a backward input -> number of the forward output (or input) with equal values.
+        Inputs of the backward operator that are outputs (or inputs) of the forward operator, by number: {2: 0} if input
+        2 is output 0.
     shares_state
         True if both operators must be split alike.
     """
@@ -55,15 +56,16 @@ class VerifiedNode:
     Attributes
     ----------
     unwritten
-        Masks of the elements that the kernel does not write, one for each output.
+        For each output, an array with True for elements that the kernel does not write.
     mutated_inputs
         Positions of the inputs that the kernel changes, as declared by MXNet.
     inputs_after
         The inputs after the run.
     input_roles, output_roles
-        The forward operator's tensor to which each input and output belongs.
+        For each input and output, a tensor of the forward operator. The input or output is this tensor, or its
+        gradient.
     reused_outputs
-        Positions of inputs that are outputs of the forward operator. Empty if the operator can run twice.
+        If the operator cannot run twice, positions of the inputs that are outputs of the forward operator.
     """
 
     op: str
@@ -80,7 +82,7 @@ class VerifiedNode:
 
     @property
     def undeclared_changes(self) -> tuple[int, ...]:
-        """Positions of the inputs that the kernel changes without a declaration in MXNet or Tofu."""
+        """Positions of the inputs that the kernel changes, although neither MXNet nor Tofu declares it."""
         declared = {*self.mutated_inputs, *_mxnet.overwritten_inputs(self.op, self.attributes)}
         pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
         changed = tuple(n for n, (old, new) in pairs if n not in declared and old.tobytes() != new.tobytes())

@@ -56,21 +56,21 @@ def verify_operator(
     description_tolerance: float = TOLERANCE,
     seed: int = 0,
 ) -> Report:
-    """Compare the descriptions of `op`, and of the operators of its gradient, with MXNet's kernels.
+    """Compare an operator, and the operators of its gradient, with their descriptions.
 
     Parameters
     ----------
     op, attributes
         MXNet's name of the operator, and its attributes.
     inputs
-        An array for each input and state, or a shape, for random numbers between -1 and 1.
+        An array for each input and auxiliary state. A shape stands for random numbers between -1 and 1.
     parts
-        Numbers of parts into which each axis is split. The parts are uneven.
+        (2, 3) runs the kernel on 2 parts, then on 3 parts, along each axis. The parts have unequal sizes.
     wrt
-        Positions of the inputs whose gradients are computed. The default is all inputs except states.
+        Positions of the inputs whose gradients are computed. By default, all except auxiliary states.
     relations
-        Functions that check random operators, by the operator's name. A function takes the inputs and the outputs, and
-        returns the expected outputs (None for unwritten outputs).
+        For random operators, by name: a function that takes the inputs and outputs, and returns the expected outputs.
+        An expected output is None if the kernel does not write it.
     seed
         Seed of the random inputs and of the random gradients of outputs.
     description_tolerance
@@ -260,7 +260,7 @@ class _Verification:
 
 
 def analyse_node(description: Description, node: VerifiedNode) -> OperatorAccess:
-    """Return how the operator of `node` can be split."""
+    """Return the ways to split the operator of `node`."""
     inputs = [array.shape for array in node.inputs]
     return analyse(description, node.attributes, inputs, [array.shape for array in node.outputs])
 

@@ -52,9 +52,9 @@ class RecordEntry:
     is_elementwise
         True if the operator is element-wise for all signatures.
     is_opaque
-        True if the description has no formula for some signature.
+        True if, for some signature, the description has no formula.
     compared
-        The least reliable comparison of an output: the text of a `Compared`.
+        How the outputs were compared, as the text of a `Compared`. If outputs differ, the least reliable way.
     cells
         The number of elements compared in each way in the built-in cases.
     missed
@@ -133,7 +133,7 @@ def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> RecordEnt
 
 
 def _find_weakest(kinds: Sequence[Compared]) -> Compared:
-    written = [kind for kind in kinds if kind is not Compared.UNWRITTEN]  # which only counts if there is no other kind
+    written = [kind for kind in kinds if kind is not Compared.UNWRITTEN]  # counts only if there is no other kind
     return max(written or kinds, default=Compared.NOTHING)
 
 

@@ -36,7 +36,7 @@ class Failure:
 class Trials:
     """Numbers of verified and refused variants, and the smallest variant that failed.
 
-    "Refused" includes variants at which MXNet ends its process or is known to compute wrong.
+    A variant counts as refused if MXNet refuses it, ends its process, or is known to compute wrong results.
     """
 
     verified: int

@@ -24,7 +24,7 @@ from tofu.verification.kernel import Shape
 from tofu.verification.numbers import Fixed, Numbers, uniform
 
 LARGEST_SIZE = 9
-MOST_CHANGED = 2  # attributes; if more of them change, MXNet refuses too often
+MOST_CHANGED = 2  # attributes to change at once; if there are more, MXNet refuses too often
 InputNumbers: TypeAlias = Numbers | Fixed
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 

@@ -1,4 +1,4 @@
-"""Compare a kernel's results on whole inputs with the operator's description, or test if they satisfy a relation."""
+"""Compare a kernel's results on whole inputs with the operator's description or with a relation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tofu.verification.split import relative_error
 class WholeComparison:
     """Result of comparing an operator's outputs with its description or with a relation.
 
-    `error` is the largest error of the description. If it is None, `checked` names another check.
+    `error` is the largest difference from the description. It is None if another check (`checked`) was made.
     """
 
     error: float | None

@@ -17,10 +17,7 @@ from tests.models.jax.large.vision import dit, unet, vit
 
 @dataclass(frozen=True)
 class Recipe:
-    """Builder of a model for a number of samples, and how many samples each device usually has.
-
-    `samples` is 0, or a number of samples that does not depend on the number of devices.
-    """
+    """A model, with its usual batch: `samples` in all, or `per_device` samples for each device if `samples` is 0."""
 
     build: Callable[[int], LargeModel]
     per_device: int = 2

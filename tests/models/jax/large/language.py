@@ -67,7 +67,7 @@ def _shape_ends(width: int, vocabulary: int) -> dict[str, tuple[int, ...]]:
 
 
 def _multiply(x: jax.Array, w: jax.Array) -> jax.Array:
-    """Multiply by a matrix whose columns have several dimensions, such as heads and their elements."""
+    """Multiply x (..., n) by w (n, heads, elements)."""
     return jax.lax.dot_general(x, w, (((x.ndim - 1,), (0,)), ((), ())))
 
 
@@ -201,9 +201,9 @@ def decode(
 
 
 def dispatch(chances: jax.Array, capacity: int) -> jax.Array:
-    """Return the weight of each token for each place of each expert, (batch, token, expert, place).
+    """Return the weight of each token in each place of each expert: (batch, token, expert, place).
 
-    Each token asks its two most probable experts. Tokens beyond the capacity of an expert are dropped.
+    A token asks its two most probable experts. If all places of an expert are taken, the token is dropped there.
     """
     batch, length, experts = chances.shape
     weights, chosen = jax.lax.top_k(chances, 2)

@@ -29,7 +29,7 @@ MIXED = Precision()
 
 @dataclass(frozen=True)
 class LargeModel:
-    """A step, the shapes of its state and of its other argument, and its numbers for the formulas.
+    """A step, the shapes of its arguments `state` and `data`, and its size for formulas.
 
     `weights` has the shapes of the model's parameters, including frozen ones.
     """

@@ -20,7 +20,7 @@ Find = Callable[..., jax.Array]
 def _trace_model(
     find_loss: Callable[[Find, Tree], jax.Array], data: Tree, precision: Precision, **size: int
 ) -> LargeModel:
-    """Return a training step of a loss that asks for each weight by name and shape."""
+    """Return a training step. `find_loss(find, data)` calls `find(name, *shape)` for each weight."""
     shapes: dict[str, tuple[int, ...]] = {}
 
     def find_shape(name: str, *shape: int) -> jax.Array:
@@ -74,9 +74,10 @@ def _embed_time(time: jax.Array, width: int, dtype: Any) -> jax.Array:
 
 
 def _size_layers(batch: int, length: int, layers: int, width: int, hidden: int, heads: int) -> dict[str, int]:
-    """Return the numbers of a Transformer that keeps everything for the backward pass.
+    """Return the size of a Transformer that keeps all activations for the backward pass.
 
-    Beside its input, a layer keeps about seven tensors of the width, two of the hidden width, and scores in float32 and bf16.
+    Beside its input, a layer keeps about seven tensors of size `width`, two of size `hidden`, and scores in float32 and
+    bf16.
     """
     tokens = batch * length
     return {

@@ -1,7 +1,7 @@
 """Arrays that `parameter.data()` and `parameter.grad()` return for a Gluon parameter that is split over workers.
 
 Users may read and write such an array at any time. When they read it, the whole array is assembled from the shards.
-When they write to it, MXNet counts the write, and Tofu copies the array to the shards before it uses them.
+MXNet counts their writes. After a write, Tofu copies the array to the shards before it uses them.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def layout(self) -> ShardedTensor:
-        """The array's shards. Their values may be outdated."""
+        """The array's shards, whose values may be outdated."""
         return self._shards
 
     def put(self, tensor: ShardedTensor) -> None:
@@ -118,7 +118,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return bool(self._views) or self._has_untracked_view
 
     def move(self, tensor: ShardedTensor) -> None:
-        """Move the values to the shards of `tensor`."""
+        """Move the values to the devices and the split of `tensor`."""
         old_tensor = self.tensor
         if tensor is old_tensor:
             return
@@ -130,10 +130,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole, self._is_current = None, False
 
     def scatter_uncounted_writes(self) -> None:
-        """Copy the whole array to the shards if a user wrote to it through a pointer.
-
-        MXNet does not count such writes.
-        """
+        """Copy the whole array to the shards if it was written through a pointer. MXNet does not count such writes."""
         if self._is_current:
             new_digest = digest(self._whole)
             if new_digest != self._digest:
@@ -146,9 +143,9 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole.wait_to_read()
 
     def note_change(self) -> None:
-        """Mark the shards as changed. The next read then assembles the whole array again.
+        """Mark the shards as changed, so that the next read assembles the whole array again.
 
-        If the user has a view of the whole array, assemble the array at once.
+        If the user has a view of the whole array, assemble it at once.
         """
         self._is_current = False
         if self._is_viewed:
@@ -220,12 +217,12 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def indices(self) -> Any:
-        """Numbers of the non-zero rows, for gradients that MXNet stores as sparse."""
+        """Numbers of the rows with non-zero elements, if the gradient is sparse in MXNet."""
         return self._get_sparse_part("indices")
 
     @property
     def data(self) -> Any:
-        """The non-zero rows, for gradients that MXNet stores as sparse."""
+        """The rows with non-zero elements, if the gradient is sparse in MXNet."""
         return self._get_sparse_part("data")
 
     def _get_sparse_part(self, attribute: str) -> Any:
@@ -299,7 +296,7 @@ def on_host(name: str, whole: Any) -> ShardedTensor:
 
 
 def add_to(array: Any, tensor: ShardedTensor) -> None:
-    """Add a tensor to an array. If the array has shards, add shard by shard."""
+    """Add a tensor to an array."""
     if not isinstance(array, ParameterArray):
         if array.stype == "default":
             array += tensor.gather()
@@ -313,10 +310,7 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
 
 
 def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
-    """Copy tensors into arrays, as pairs (array, tensor).
-
-    For speed, one operator copies all float32 shards of a device.
-    """
+    """Copy tensors into arrays. For speed, one operator copies all float32 shards of a device."""
     shards_by_device: dict[Any, tuple[list[Any], list[Any]]] = {}
     for array, tensor in pairs:
         copied = array.layout if array.layout.matches(tensor) else tensor.zeros_like()

@@ -16,7 +16,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
-    """The context of a sharded array. New zeros or ones in this context are split like `layout`."""
+    """The context of a sharded array. Arrays created in this context are split like `layout`."""
 
     def __init__(self, layout: ShardedTensor) -> None:
         super().__init__("cpu", 0)
@@ -44,7 +44,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def layout(self) -> ShardedTensor:
-        """A tensor that is split like this array. Its values may be outdated."""
+        """The array's shards, whose values may be outdated."""
         return self.tensor
 
     @property
@@ -74,7 +74,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def context(self) -> Any:
-        """The context of this array. New zeros or ones in this context are split like the array."""
+        """The context of this array. Arrays created in this context are split like this array."""
         return ShardedContext(self.tensor)
 
     ctx = context

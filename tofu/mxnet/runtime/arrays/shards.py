@@ -41,7 +41,7 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        The whole array's number of writes, and its digest or None, at the last copy to the shards.
+        State of the whole array at its last copy to the shards: its number of writes, and its digest or None.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ShardedTensor:
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor of this shape and type that is split like this one."""
+        """Return a tensor that is split like this one. Each of its extents is the same as here, or 1."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
@@ -90,7 +90,7 @@ class ShardedTensor:
         return ShardedTensor(self.name, tuple(shape), np.dtype(dtype).name, regions, self.contexts, arrays)
 
     def is_like(self, shape: Sequence[int]) -> bool:
-        """Return True if `like` accepts this shape."""
+        """Return True if a tensor of this shape can be split like this one."""
         return len(shape) == len(self.shape) and all(
             extent in (1, whole) for extent, whole in zip(shape, self.shape, strict=True)
         )
@@ -114,21 +114,21 @@ class ShardedTensor:
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """Workers that together store the whole tensor: one worker for each distinct region."""
+        """Workers that together store the whole tensor: the first worker with each distinct region."""
         worker_by_region: dict[Region, int] = {}
         for worker, region in enumerate(self.regions):
             worker_by_region.setdefault(region, worker)
         return tuple(worker_by_region.values())
 
     def list_distinct(self) -> list[tuple[Region, list[Any]]]:
-        """List the distinct regions, each with the shards of all workers that store it."""
+        """Return each distinct region, with the shards of all workers that store it."""
         shards: dict[Region, list[Any]] = {}
         for region, shard in zip(self.regions, self.arrays, strict=True):
             shards.setdefault(region, []).append(shard)
         return list(shards.items())
 
     def scatter(self, whole: Any) -> None:
-        """Copy `whole` into the shards, and convert its type. `whole` is an NDArray or anything that NumPy can read.
+        """Copy `whole`, an NDArray or anything that NumPy can read, into the shards. Convert its type.
 
         To save memory, a memory-mapped file is read in small pieces.
         """
@@ -162,7 +162,7 @@ class ShardedTensor:
         return mx.nd.array(whole[tuple(slice(*span) for span in region)], dtype=self.dtype)
 
     def gather(self, out: Any | None = None) -> Any:
-        """Assemble the whole array in `out`, by default a new array on the host. Return the array."""
+        """Assemble the whole array in `out` and return it. By default, `out` is a new array on the host."""
         if out is not None and out.stype != "default":
             self.gather().tostype(out.stype).copyto(out)
             return out
@@ -194,7 +194,7 @@ class ShardedTensor:
         return elements
 
     def gather_pieces(self) -> Iterator[npt.NDArray[Any]]:
-        """Yield all elements of the whole tensor in memory order, a few megabytes at a time."""
+        """Yield the whole tensor in memory order, a few megabytes at a time."""
         for region in list_pieces(self.shape, np.dtype(self.dtype).itemsize):
             yield self.gather_region(region)
 
@@ -208,7 +208,7 @@ def as_legacy(array: Any) -> Any:
 
 
 def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
-    """Yield regions of a tensor, in order, with at most `most_bytes` bytes each."""
+    """Divide a tensor into regions of at most `most_bytes` bytes each. Yield them in memory order."""
     if not shape:
         yield ()
         return
@@ -227,7 +227,7 @@ def _has_whole_rows(region: Region, whole: Any) -> bool:
 
 
 def cut(whole: Any, region: Region) -> Any:
-    """Return a region of an array, as a view if only the first dimension is cut."""
+    """Return a region of an array. If only the first dimension is cut, the result is a view."""
     if _has_whole_rows(region, whole):
         return whole[region[0][0] : region[0][1]] if region else whole
     if whole.ndim > MOST_SLICED_DIMENSIONS:

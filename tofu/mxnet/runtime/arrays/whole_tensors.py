@@ -37,9 +37,9 @@ Callback = Callable[[bytes, str, int], None]
 
 
 class _NodeOutput(NamedTuple):
-    """The tensor to which a node's output belongs, and the worker that computes it.
+    """An output of a node: the tensor whose shard it is, and the worker that computes it.
 
-    `is_in_transit` is True if the output is no shard, but a fetched region or a partial result.
+    `is_in_transit` is True if the output is not a shard, but a partial result or data fetched from other workers.
     """
 
     tensor: int
@@ -58,7 +58,7 @@ class MonitoredTensor:
     op
         The type of the operator that computes the tensor, such as "Convolution".
     inputs
-        Tofu's and MXNet's names of the operator's inputs. Empty except for its first output.
+        For the operator's first output, the names of its inputs: Tofu's name and MXNet's. For other outputs, empty.
     """
 
     name: str
@@ -94,7 +94,7 @@ class MonitoredTensors:
 
 
 class WholeTensors:
-    """Converts the shards that workers compute to whole tensors, for a monitor's `callback`.
+    """Assemble shards as workers compute them, and pass whole tensors to a monitor's `callback`.
 
     `read_variable` returns the whole array of a variable. It is None if the monitor ignores inputs.
     """
@@ -195,10 +195,10 @@ class WholeTensors:
 
 
 class _WrittenForm(NamedTuple):
-    """The split of a tensor that no operator reads.
+    """How a tensor that no operator reads is split.
 
-    `layout` has the dimension that each round of the plan splits, or -1. `reduce` combines the partial results of
-    `partial_rounds`.
+    Each round of the plan splits dimension `layout[round]`, or none (-1). In `partial_rounds`, workers compute partial
+    results, which `reduce` combines.
     """
 
     layout: list[int]

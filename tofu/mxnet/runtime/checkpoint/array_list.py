@@ -1,9 +1,9 @@
 """Find the arrays in a `.params` file of MXNet. Sizes are checked before memory is allocated.
 
-The file is little-endian. It has two 64-bit words (0x112, 0), the number of arrays, the arrays, the number of names,
-and the names with their lengths. An array has these fields: magic number, storage type, shape, context, element type
-and elements. Older versions of MXNet wrote fewer fields. A sparse array also has the indices of its stored elements,
-and the shape of the array that contains them.
+The file is little-endian. It has two 64-bit words (0x112, 0), the number of arrays, and the arrays. The number of
+names, and the names with their lengths follow. An array has these fields: magic number, storage type, shape, context,
+element type and elements. Older versions of MXNet wrote fewer fields. A sparse array also has the indices of its stored
+elements, and the shape of the array that contains them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA  # magic numbers of MXNet 0.11, 
 DENSE, INDEX_ARRAY_COUNTS = 0, {0: 0, 1: 1, 2: 2}  # number of index arrays by storage type: dense, row_sparse, csr
 TYPES = [np.dtype(n) for n in ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")]
 
-MOST_SPARSE_BYTES = 2**36  # of a sparse array in dense form
+MOST_SPARSE_BYTES = 2**36  # bytes of a sparse array after its conversion to dense
 
 Unpack = Callable[[str], tuple[Any, ...]]  # reads the next values of the file, in a format of `struct`
 
@@ -33,7 +33,7 @@ Unpack = Callable[[str], tuple[Any, ...]]  # reads the next values of the file, 
 class StoredArray:
     """An array in a file. Its elements start at byte `offset`.
 
-    `indices` has the positions of a sparse array's elements or rows.
+    For a sparse array, `indices` has the positions of the stored elements or rows.
     """
 
     shape: tuple[int, ...]
@@ -121,7 +121,7 @@ def _find_array(file: IO[bytes], read: Unpack, skip: Callable[[int], None]) -> S
         raise ValueError(f"an array has the storage type {storage}")
     index_count = INDEX_ARRAY_COUNTS[storage]
     if index_count:
-        _read_shape(read)  # of the stored elements; MXNet may write it before it is known
+        _read_shape(read)  # the number of stored elements, which MXNet may write before it is known
     shape = _read_shape(read, magic)
     if len(shape) == 0 and magic != V3:
         raise ValueError("an array was never filled")

@@ -1,7 +1,7 @@
 """Write and read MXNet's `.params` files part by part, so that the host never stores a whole model or tensor.
 
-After the arrays, the file has a *seal* (`seal.py`), which MXNet does not read. By the seal, Tofu finds damaged files,
-and optimizer states of another step.
+The file ends with a checksum and the number of the training step (`seal.py`). MXNet does not read them. Tofu uses them
+to find damaged files, and optimizer states of another step.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _write_tensor(file: SealedWriter, tensor: ShardedTensor) -> None:
 
 
 class ParameterFile(Mapping[str, Any]):
-    """The arrays of a `.params` file by name. An array is read when it is accessed. `shapes` has all shapes.
+    """The arrays of a `.params` file by name. Each array is read when it is accessed. `shapes` has all shapes.
 
     If the file has no checksum, `seal` is None, and a warning is shown. The file stays open. Raises TofuError if the
     file is damaged or not a `.params` file.
@@ -71,7 +71,7 @@ class ParameterFile(Mapping[str, Any]):
         arrays = self._find_arrays()
         self.shapes = {name: array.shape for name, array in arrays.items()}
         self._whole: ParameterFile | None = None
-        self._readers: dict[str, Callable[[], Any]] = {}  # by name, functions that return memory-mapped elements
+        self._readers: dict[str, Callable[[], Any]] = {}  # name -> function that returns the array, memory-mapped
         for name, array in arrays.items():
             self._readers[name] = partial(array.map, self._file) if not array.indices else self._read_sparse(array)
         if self.seal is None:
@@ -98,7 +98,7 @@ class ParameterFile(Mapping[str, Any]):
         return lambda: elements
 
     def select(self, kind: str) -> ParameterFile:
-        """Return the arrays of this `kind` ("arg" or "aux"), without the prefix of their names."""
+        """Return the parameters ("arg") or the auxiliary states ("aux"), without this prefix of their names."""
         selection, prefix = copy(self), kind + ":"
         selection._whole = self  # keeps the file open
         names = {name.removeprefix(prefix): name for name in self.shapes if name.startswith(prefix)}
@@ -107,7 +107,7 @@ class ParameterFile(Mapping[str, Any]):
         return selection
 
     def elements(self, name: str) -> Any:
-        """Return a memory-mapped array, so that parts of it can be read."""
+        """Return an array as a memory-mapped array, so that callers can read a part of it."""
         return self._readers[name]()
 
     def __getitem__(self, name: str) -> Any:

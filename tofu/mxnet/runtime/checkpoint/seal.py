@@ -2,8 +2,8 @@
 
     content | facts, as JSON | BLAKE2b of both, 32 bytes | length of the facts, 8 bytes | MAGIC
 
-MXNet reads the content and ignores the rest. Tofu checks the seal before it loads a file. This detects damaged files,
-and parameters that do not belong to the optimizer states.
+MXNet reads only the content. Tofu checks the seal before it loads a file. It refuses damaged files, and parameters of
+another step than the optimizer states.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ REMEDY = "Use an undamaged copy, or another epoch."
 class Facts:
     """Facts about a checkpoint file, which are stored in the seal.
 
-    `steps` is the number of the optimizer's updates, or None without an optimizer. A file of optimizer states has the
-    digest of the `parameters` in the same checkpoint.
+    `steps` is the number of the optimizer's updates, or None without an optimizer. In a file of optimizer states,
+    `parameters` is the digest of the file of parameters.
     """
 
     steps: int | None = None
@@ -41,7 +41,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Seal:
-    """The seal of an undamaged file. `end` is the position where the file's content ends."""
+    """The checked seal of a file. The file's content ends at byte `end`."""
 
     facts: Facts
     digest: str
@@ -49,7 +49,7 @@ class Seal:
 
 
 class SealedWriter:
-    """A file for writing. It computes the seal's digest of all bytes."""
+    """A file for writing, which computes a digest of all bytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -61,7 +61,7 @@ class SealedWriter:
         return self._file.write(data)
 
     def seal(self, facts: Facts) -> str:
-        """Write the seal at the end of the file, and return the digest as text."""
+        """Write `facts` and the digest at the end of the file. Return the digest as text."""
         text = json.dumps(asdict(facts), sort_keys=True).encode()
         self.write(text)
         self._file.write(TAIL.pack(self._hash.digest(), len(text), MAGIC))

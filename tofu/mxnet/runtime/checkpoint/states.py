@@ -70,7 +70,6 @@ def load_states(path: str | os.PathLike[str], user_classes: Collection[type]) ->
 
 
 def _check_lengths(file: IO[bytes], size: int) -> None:
-    """Raise ValueError if the pickle is too short for its contents."""
     for opcode, argument, _ in pickletools.genops(file):
         if opcode.name in MEMO_OPCODES and isinstance(argument, int) and argument > size:
             raise ValueError(f"it refers to {argument} values and has {size} bytes")

@@ -68,12 +68,12 @@ class Cluster:
 
 
 def make_key() -> int:
-    """Return an unused key of the kvstore, the same on all machines."""
+    """Return an unused key of the kvstore. All machines get the same keys in the same order."""
     return next(_keys)
 
 
 def compare_plans(kvstore: Any, text: str) -> None:
-    """Raise PlanError if the plan of this machine, as `text`, differs from the first machine's plan."""
+    """Raise PlanError if `text`, which describes this machine's plan, differs from the first machine's text."""
     digest = zlib.crc32(text.encode()) % (1 << 20)  # a float32 holds it exactly
     first_digest = mx.nd.array([digest])
     kvstore.broadcast(make_key(), first_digest, first_digest)
@@ -85,7 +85,7 @@ def compare_plans(kvstore: Any, text: str) -> None:
 
 
 def read_kvstore(kvstore: Any) -> Cluster | None:
-    """Return the machines that a kvstore connects, or None if there is only this machine.
+    """Return the machines that a kvstore connects. Return None if there is only this machine.
 
     Raise UnsupportedError for an asynchronous kvstore, which does not add gradients.
     """

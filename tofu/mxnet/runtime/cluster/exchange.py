@@ -1,7 +1,6 @@
 """Read and write the shards that machines exchange for the parameters of a Gluon block.
 
-The machines agree on the shards when they compare their plans. A machine exchanges the agreed shards even if it later
-splits a parameter in another way.
+A machine may later split a parameter in another way. It then converts its shards to the old split for each exchange.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 def read_shards(array: ParameterArray, layout: ShardedTensor) -> ShardedTensor:
-    """Return the values of an array, split like `layout`. Raise UnsupportedError if the array's type has changed."""
+    """Return the values of an array, split like `layout`. Raise UnsupportedError if their type differs."""
     array.before_use()
     tensor = array.tensor
     if tensor.dtype != layout.dtype:
@@ -34,7 +33,7 @@ def write_shards(array: ParameterArray, tensor: ShardedTensor) -> None:
 
 
 def describe_layouts(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, ShardedTensor], str]:
-    """Return the current split of each array, and a text by which machines compare their splits."""
+    """Return the current split of each array, and a text that is equal if two machines have equal splits."""
     layouts = {index: array.layout.zeros_like() for index, array in arrays.items()}
     lines = []
     for index, layout in layouts.items():

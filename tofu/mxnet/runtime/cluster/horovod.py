@@ -1,8 +1,7 @@
 """Train on several machines by Horovod. Each machine splits the model over its devices.
 
-Horovod's DistributedOptimizer averages gradients between machines and then calls MXNet's optimizer. For this, it needs
-one pointer to each gradient, but each shard has its own. So this module lets Horovod average the shards, and then calls
-MXNet's optimizer.
+Horovod's DistributedOptimizer averages gradients between machines, and then calls MXNet's optimizer. But it accepts
+only gradients in one array. So this module lets Horovod average shard by shard, and then calls MXNet's optimizer.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def _is_instance(value: Any, class_name: str) -> bool:
 
 
 def own_optimizer(optimizer: Any) -> Any:
-    """Return the MXNet optimizer inside Horovod's optimizer. Return any other optimizer unchanged."""
+    """Return the MXNet optimizer inside Horovod's optimizer, or `optimizer` if it is not Horovod's."""
     return optimizer._optimizer if is_distributed(optimizer) else optimizer
 
 
@@ -51,7 +50,7 @@ def scaled_machines(optimizer: Any) -> int:
 
 
 def average_gradients(optimizer: Any, indices: Sequence[Any], gradients: Sequence[Any]) -> None:
-    """Average the gradients over machines if the optimizer is Horovod's.
+    """Average the gradients over all machines if `optimizer` is Horovod's.
 
     Raise PlanError if the machines have different plans.
     """

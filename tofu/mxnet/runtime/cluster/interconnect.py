@@ -15,15 +15,16 @@ SAME_LEVEL = 0.7  # pairs of one level have at least this fraction of the fastes
 COPIED_BYTES = 64 << 20
 
 Pair = tuple[int, int]  # reader, owner
-Measure = Callable[[Sequence[Pair]], float]  # total bytes per second of all pairs at the same time
+Measure = Callable[[Sequence[Pair]], float]  # bytes per second of all pairs together, measured at the same time
 
 
 @dataclass(frozen=True)
 class Interconnect:
-    """Measured bandwidths between GPUs, and the groups of GPUs that are closely connected.
+    """Bandwidths that were measured between GPUs.
 
-    `devices` lists the GPUs. `pairs[i][j]` is the bandwidth from devices[j] to devices[i]. `levels` begins with the
-    largest groups. A level has the number of smaller groups in a group, and the bandwidth of all GPUs together.
+    `pairs[i][j]` is the bandwidth at which devices[i] reads from devices[j]. `levels` describes groups of GPUs with
+    equal bandwidths, the largest groups first: the number of smaller groups in each group, and the bandwidth of all
+    GPUs together.
     """
 
     devices: tuple[int, ...]
@@ -31,7 +32,7 @@ class Interconnect:
     levels: tuple[tuple[int, float], ...]
 
     def to_json(self) -> str:
-        """Return the text of a JSON file that `topology=` reads."""
+        """Return a JSON text for the option `topology=`."""
         plain = {
             "levels": [{"workers": parts, "bytes_per_second": round(rate)} for parts, rate in self.levels],
             "devices": self.devices,
@@ -41,7 +42,7 @@ class Interconnect:
 
 
 def measure_interconnect(count: int, measure: Measure) -> Interconnect:
-    """Measure the bandwidth between `count` GPUs: of each pair alone, and of all GPUs at once."""
+    """Measure the bandwidth of each pair of GPUs alone, and of all GPUs at once."""
     rate_by_devices = {(i, j): measure([(i, j)]) for i in range(count) for j in range(count) if i != j}
     devices = _order_devices(count, rate_by_devices)
     rates = {(a, b): rate_by_devices[devices[a], devices[b]] for a in range(count) for b in range(count) if a != b}
@@ -71,7 +72,7 @@ def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
 def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
     """Group GPUs that read from each other equally fast, then group these groups.
 
-    Return the number of smaller groups in a group of each level, from the largest groups on.
+    Return [2, 4] for 2 large groups of 4 GPUs each.
     """
     level_parts: list[int] = []
     block = 1

@@ -44,7 +44,7 @@ class ArrayAllocator:
     def allocate(self, name: str, old_arrays: Mapping[str, Any], key: str, stype: str = "default") -> Any:
         """Return an array for the argument, gradient or state `name`, or None if it needs only shards.
 
-        `old_arrays` are the other executor's arrays by name. `key` is the name of the array in `buffer`.
+        `old_arrays` has the arrays of another executor, by name. `key` is the array's name in `buffer`.
         """
         if name in self.shared or self.buffer is None:
             existing = old_arrays.get(name) if name in self.shared else None
@@ -69,5 +69,5 @@ class ArrayAllocator:
 
 
 def view_beginning(array: Any, shape: tuple[int, ...]) -> Any:
-    """Return an array of this shape that shares memory with the first elements of `array`."""
+    """Return an array of this shape in the memory of the first elements of `array`."""
     return array if tuple(array.shape) == shape else array.reshape((-1,))[: prod(shape)].reshape(shape)

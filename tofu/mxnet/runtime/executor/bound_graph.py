@@ -27,7 +27,7 @@ _environment_lock = threading.RLock()
 class BoundGraph:
     """A graph that MXNet runs on all workers. MXNet binds it at its first use, and again after `release`.
 
-    `variables` are the shards of each argument and auxiliary state.
+    `variables` has the shards of each argument and auxiliary state.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class BoundGraph:
         is_recurrent = any(operator.op == "RNN" for operator in self.partition.problem.graph.operators)
         with setting_variable(ONEDNN_RECURRENCE, "0") if is_recurrent else nullcontext():
             bound = symbol.bind(
-                ctx=unused_context(self._contexts),
+                ctx=_find_unused_context(self._contexts),  # keeps MXNet from rewriting the graph
                 args=[shards[name] for name in self.execution.arguments],
                 aux_states=[shards[name] for name in self.execution.states],
                 grad_req="null",
@@ -77,7 +77,7 @@ class BoundGraph:
         return list(self.bound.outputs[: self.execution.n_model_outputs * len(self._contexts)])
 
     def output(self, position: int) -> ShardedTensor:
-        """Return an output of the model, or a gradient. The shards are the graph's own arrays, not copies."""
+        """Return an output of the model, or a gradient, as the graph's own shards."""
         output, workers = self.execution.outputs[position], len(self._contexts)
         tensor = self.partition.graph.tensors[output.tensor]
         regions = find_shards(self.partition.problem, output.tensor, output.layout)
@@ -86,9 +86,9 @@ class BoundGraph:
 
     @cached_property
     def state_changes(self) -> list[tuple[list[int], list[int]]]:
-        """Pointers to the auxiliary states and to the outputs, for each device.
+        """Pointers to the auxiliary states and to the outputs of each device.
 
-        A caller must not read an output before the states on the same device have changed.
+        An output may only be read after the states on the same device have changed.
         """
         devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self._contexts}
         for state in self.bound.aux_arrays:
@@ -110,7 +110,7 @@ class BoundGraph:
 
 @contextmanager
 def setting_variable(name: str, value: str) -> Iterator[None]:
-    """Set an environment variable inside the `with` block, for all threads.
+    """Set an environment variable inside a `with` block.
 
     Only one thread at a time can run such a block. Ctrl-C has no effect inside it.
     """
@@ -126,10 +126,6 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
                 os.environ[name] = old_value
 
 
-def unused_context(contexts: Sequence[Any]) -> Any:
-    """Return a context that no worker uses.
-
-    As the graph's default context, it keeps MXNet from rewriting the graph.
-    """
+def _find_unused_context(contexts: Sequence[Any]) -> Any:
     used = {context.device_id for context in contexts if context.device_type == "cpu"}
     return mx.cpu(max(used, default=0) + 1000)

@@ -1,8 +1,8 @@
 """An executor with the interface of `mx.executor.Executor`, so that scripts and modules of MXNet run unchanged.
 
-Callers use whole arrays on the host, and each worker stores shards. Before a step, the executor copies whole arrays
-that a caller has changed to the shards. After the step, it copies results to whole arrays. Parameters that
-`simple_bind` allocates, and their gradients, have no whole arrays until a caller reads them.
+Callers use whole arrays on the host, and each worker stores shards. If a caller changes a whole array, the executor
+copies it to the shards before the next step. After the step, it copies results to whole arrays. Parameters from
+`simple_bind`, and their gradients, have no whole arrays until a caller reads them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Executor:
     grad_req
         "write", "add" or "null" for each argument.
     compile_for
-        Function that plans for other input shapes.
+        Function that plans the model for other input shapes.
     shared
-        An executor with the same arrays. Shards are reused if both plans have the same split.
+        An executor with the same arrays, whose shards are reused if both plans split them equally.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Executor:
         return dict(zip(self._symbol.list_outputs(), self.outputs, strict=True))
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[Any]:
-        """Set the inputs in `kwargs`, run the forward pass, and return the whole outputs."""
+        """Set the inputs in `kwargs`, run the forward pass, and return the outputs."""
         if isinstance(is_train, mx.nd.NDArray):
             raise ArgumentTypeError(
                 "forward's first argument is is_train. Inputs are given by name: forward(data=array)."
@@ -152,7 +152,6 @@ class Executor:
 
     @cached_property
     def _saves_random_inference(self) -> bool:
-        """True if inference must keep its random numbers for a backward pass."""
         sharded = self.sharded
         return (
             bool(sharded.differentiated)
@@ -161,10 +160,10 @@ class Executor:
         )
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Run the backward pass. Write or add the gradients to `grad_dict`, as `grad_req` requests.
+        """Run the backward pass. Write the gradients to `grad_dict`, or add them if `grad_req` is "add".
 
-        `out_grads` has the gradient of every output that is not a loss. If no forward pass has run, this method runs
-        one first. Raise TofuError if the last forward pass ran in another mode with other results.
+        `out_grads` has the gradient of every output that is not a loss. If no forward pass has run, run one first.
+        Raise TofuError if the last forward pass ran in the other mode (training or inference) and had other results.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
@@ -222,7 +221,7 @@ class Executor:
     def _may_differ(self, name: str, whole: Any) -> bool:
         """Return True if a whole array may differ from its shards.
 
-        MXNet counts its own writes. Other writes, for example through DLPack, change the array's digest.
+        MXNet counts its own writes. Writes by other libraries change the array's digest.
         """
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
@@ -250,7 +249,7 @@ class Executor:
         aux_params: Mapping[str, Any] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy parameters into the arrays of the same names."""
+        """Copy parameters and auxiliary states into this executor's arrays."""
         arguments = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
         states = [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
         parameters = [*arguments, *states]
@@ -272,10 +271,10 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: tuple[int, ...]
     ) -> Executor:
-        """Return an executor for the input shapes in `kwargs`. Both executors share their arrays.
+        """Return an executor for other input shapes. Both executors share their arrays.
 
-        If `partial_shaping` is True, other arguments may change their shapes, too. If `allow_up_sizing` is True, arrays
-        may grow. Raise ShapeError for other changes.
+        `kwargs` has the new shapes. With `partial_shaping`, other arguments may get new shapes, too. With
+        `allow_up_sizing`, arrays may grow. Raise ShapeError for other changes.
         """
         check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}
@@ -312,7 +311,7 @@ class Executor:
         )
         if self._monitor is not None:
             reshaped.set_monitor_callback(*self._monitor)
-        reshaped._outputs = [  # in the same memory, as in MXNet
+        reshaped._outputs = [  # as in MXNet, both executors write to the same memory
             _resize_array(array, tuple(partition.graph.tensors[position].shape))
             for array, position in zip(self.outputs, partition.graph.outputs, strict=True)
         ]

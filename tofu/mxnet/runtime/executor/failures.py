@@ -1,7 +1,7 @@
 """Errors while a model runs: failed operators, lack of memory, and forked processes.
 
-If an operator fails, MXNet raises the error when a caller waits for an array that the operator writes. To raise each
-error once, this module waits for all arrays.
+If an operator fails, MXNet raises an error each time that a caller waits for one of its outputs. To raise one error,
+this module waits for all arrays.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AllocationFailureError(OutOfMemoryError, mx.base.MXNetError):  # type: ign
 
 
 def find_failure(arrays: Sequence[Any]) -> Exception | None:
-    """Wait for arrays. Return the first error of an operator that writes them, or None."""
+    """Wait for arrays. Return the first error that MXNet raises, or None."""
     failure: Exception | None = None
     for array in arrays:
         try:
@@ -49,10 +49,7 @@ def find_failure(arrays: Sequence[Any]) -> Exception | None:
 
 
 def forget_failures(failure: Exception) -> Exception:
-    """Clear all errors that MXNet has not raised yet.
-
-    Return an error with all failures.
-    """
+    """Wait for all operators, and clear their errors. Return one error with all messages."""
     try:
         mx.nd.waitall()
     except mx.base.MXNetError as other:
@@ -62,7 +59,7 @@ def forget_failures(failure: Exception) -> Exception:
 
 
 def raise_failure(arrays: Sequence[Any]) -> None:
-    """Wait until the arrays are computed. Raise the first error of an operator that should write them."""
+    """Wait until the arrays are computed. Raise the first error."""
     failure = find_failure(arrays)
     if failure is not None:
         try:
@@ -72,10 +69,7 @@ def raise_failure(arrays: Sequence[Any]) -> None:
 
 
 def summarise(error: BaseException) -> str:
-    """Return an MXNet error in one line, without file names and stack trace.
-
-    Errors for unknown arguments contain a list of all arguments, which is left out.
-    """
+    """Return an MXNet error in one line, without file names, stack trace, and lists of known arguments."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     unknown_argument = next((line for line in lines if ", Possible Arguments:" in line), None)
     line = lines[-1]
@@ -85,13 +79,13 @@ def summarise(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if MXNet's error means that memory could not be allocated."""
+    """Return True if an error of MXNet means that memory could not be allocated."""
     return NO_MEMORY.search(str(error)) is not None
 
 
 @contextmanager
 def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Iterator[None]:
-    """If an allocation in the `with` block fails, raise OutOfMemoryError with the bytes needed and the bytes free."""
+    """Raise OutOfMemoryError, with the bytes needed and free, if an allocation in a `with` block fails."""
     free = read_free_bytes()
     try:
         yield

@@ -53,7 +53,7 @@ def _find_model(context: Any) -> tuple[str, int]:
 def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
     """Raise OutOfMemoryError if a GPU has too little free memory for its workers.
 
-    The needed memory includes the bytes that MXNet adds when it rounds up the sizes of arrays.
+    MXNet rounds up the sizes of arrays. The needed memory includes these bytes.
     """
     if all(context.device_type != "gpu" for context in contexts):
         return

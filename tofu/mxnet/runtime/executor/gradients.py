@@ -1,4 +1,4 @@
-"""Gradients of a bound model. A later forward pass may overwrite them, because they share memory with other tensors."""
+"""Gradients of a bound model. They share memory with other tensors, so a later forward pass may overwrite them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Gradients:
     names
         Names of the arguments that have gradients.
     sums
-        The sums of the gradients of arguments with grad_req="add", by name.
+        For arguments with grad_req="add", the sums of all gradients so far, by name.
     """
 
     def __init__(self, graph: BoundGraph) -> None:
@@ -47,7 +47,7 @@ class Gradients:
         return self._values in (_Values.CURRENT, _Values.EARLIER)
 
     def find_output(self, name: str) -> int:
-        """Return the position of an argument's gradient in the list of the graph's outputs."""
+        """Return the position of an argument's gradient among the graph's outputs."""
         return self._graph.execution.n_model_outputs + self.names.index(name)
 
     def note_forward(self) -> None:
@@ -84,7 +84,7 @@ class Gradients:
         return self._earlier.setdefault(name, self._make_zeros(name))
 
     def keep(self, earlier: Gradients) -> None:
-        """Copy the gradients of another executor, until the next forward pass for training."""
+        """Copy another executor's gradients. They stay readable until the next forward pass for training."""
         if not earlier.are_readable:
             self._values = earlier._values
         else:
@@ -99,14 +99,14 @@ class Gradients:
         return self._graph.output(self.find_output(name)).zeros_like()
 
     def forget(self, earlier: Gradients) -> None:
-        """Mark the gradients as overwritten if another executor, `earlier`, has computed any."""
+        """Mark the gradients as overwritten if another executor has computed gradients."""
         if earlier._values is not _Values.ZERO:
             self.invalidate()
 
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
-        """Add up the gradients of the arguments in `names`, as grad_req="add" requests.
+        """Start a sum of gradients for each argument in `names`, as grad_req="add" requests.
 
-        The sums start with the tensors in `shared`, or with zeros if these are missing or split differently.
+        A sum starts with the tensor in `shared`, or with zeros if this tensor is missing or split differently.
         """
         for name in names:
             zeros, shared_sum = self._make_zeros(name), shared.get(name)

@@ -43,7 +43,8 @@ def has_two_modes(graph: Graph) -> bool:
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
     """Raise TofuError if an operator has no right gradient after forward(is_train=False).
 
-    Such operators compute other results in training, draw new random numbers, or save nothing for a gradient.
+    Such operators compute other results in training, draw new random numbers, or save nothing for a gradient. If
+    `runs_again` is False, no operator draws new numbers.
     """
     raise_together(
         TofuError,

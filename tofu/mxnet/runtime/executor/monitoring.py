@@ -14,7 +14,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class MonitoredShards:
-    """The executor that an `mx.mon.Monitor` sees. Its arrays are whole.
+    """The executor that an `mx.mon.Monitor` sees, with whole arrays.
 
     `find_executor` returns the executor in use.
     """

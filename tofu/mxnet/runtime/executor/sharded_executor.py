@@ -55,7 +55,7 @@ class ShardedExecutor:
     contexts
         The workers' devices.
     shared
-        Variables of another executor. Shards are reused if both plans have the same split.
+        Variables of another executor. A variable's shards are reused if this plan splits it in the same way.
     keeps_gradients
         If True, gradients stay valid until the next backward pass.
 
@@ -143,10 +143,9 @@ class ShardedExecutor:
         return self._last_graph is not None or self._has_failed
 
     def prepare_backward(self, is_train: bool = True) -> None:
-        """Run the forward pass again if the backward pass needs it.
+        """Run the forward pass again if its results were overwritten or are for another mode.
 
-        Its results may be overwritten, or be for another mode (training or inference). Raises TofuError if the second
-        run would compute other numbers.
+        The modes are training and inference. Raises TofuError if the second run would compute other numbers.
         """
         check_process(self._process_id)
         if self._last_graph is None:
@@ -294,7 +293,7 @@ class ShardedExecutor:
 
     @cached_property
     def kept_gradients(self) -> frozenset[str]:
-        """Names of the arguments whose gradients stay valid until the next backward pass."""
+        """Names of the arguments whose gradients no forward pass overwrites."""
         kept = self._training_graph.execution.kept
         return frozenset(name for name in self.differentiated if self.gradients.find_output(name) in kept)
 
@@ -307,7 +306,7 @@ class ShardedExecutor:
         return self.gradients.read(name)
 
     def keep_gradients(self, earlier: ShardedExecutor) -> None:
-        """Copy the gradients of the `earlier` executor."""
+        """Copy another executor's gradients."""
         if earlier.gradients.are_readable:
             earlier.wait()
         self.gradients.keep(earlier.gradients)
@@ -320,7 +319,7 @@ class ShardedExecutor:
     def watch(self, make_callback: Callable[[PlannedProgram], Any]) -> None:
         """Install one callback for training and one for inference.
 
-        `make_callback` takes the program of the workers and returns the callback.
+        `make_callback` takes the workers' program for training or inference, and returns the callback.
         """
         self._training_graph.watch(make_callback(self.partition.program), False)
         self._inference_graph.watch(make_callback(write_inference(self.partition)), False)

@@ -264,11 +264,6 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         self._label_shapes = labels or []
 
     def _rebind(self, shared_module: ShardedModule | None = None, resets_sums: bool = False) -> None:
-        """Bind the model for the current shapes. The plan stays the same if it fits these shapes.
-
-        Parameters and sums of gradients keep their values, or get those of `shared_module`. If `resets_sums` is True,
-        the sums start at zero.
-        """
         descriptions = [*self._data_shapes, *self._label_shapes]
         shapes = {desc.name: tuple(desc.shape) for desc in descriptions}
         check_shapes(shapes)

@@ -62,7 +62,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         if default_bucket_key is None:
             raise TofuError("BucketingModule needs default_bucket_key=, the key of the longest bucket.")
         self._ngpus = ngpus
-        self._loaded_parameters: tuple[Any, Any] | None = None  # of a checkpoint, until the module is bound
+        self._loaded_parameters: tuple[Any, Any] | None = None  # a checkpoint's parameters, which `bind` reads
         super().__init__(
             sym_gen,
             default_bucket_key,
@@ -141,10 +141,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
     def load(
         cls, prefix: str, epoch: int, sym_gen: Any = None, default_bucket_key: Any = None, **kwargs: Any
     ) -> BucketingModule:
-        """Load a module with the parameters of a checkpoint.
-
-        The symbols come from `sym_gen`, not from the checkpoint.
-        """
+        """Load a module with the parameters of a checkpoint. The symbols come from `sym_gen`."""
         file = ParameterFile(f"{prefix}-{epoch:04d}.params")
         return cls._make_with((file.select("arg"), file.select("aux")), sym_gen, default_bucket_key, kwargs)
 

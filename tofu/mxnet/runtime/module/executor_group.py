@@ -1,7 +1,6 @@
 """The arrays of a module, for scripts that read MXNet's private attribute `module._exec_group`.
 
-The arrays are split over workers. As in MXNet, they can be printed, converted with `asnumpy()` and set with `array[:] =
-0`.
+As in MXNet, these arrays can be printed, converted with `asnumpy()` and set with `array[:] = 0`.
 """
 
 from __future__ import annotations
@@ -54,23 +53,23 @@ class ExecutorGroup:
     def grad_dict(self) -> Mapping[str, Any]:
         """The gradient of each argument, or None, by name.
 
-        Raises TofuError if a later forward pass has overwritten a gradient.
+        Raises TofuError if a later forward pass has overwritten the gradients.
         """
         return {name: self._get_gradient(name) for name in self.arg_dict}
 
     @property
     def param_arrays(self) -> list[list[Any]]:
-        """The array of each parameter, each in its own list."""
+        """One list for each parameter. Its only element is the parameter's array."""
         return [[ShardedArray(self._executor.variables[name])] for name in self.param_names]
 
     @property
     def grad_arrays(self) -> list[list[Any]]:
-        """The gradient of each parameter, or None, each in its own list."""
+        """One list for each parameter. Its only element is the gradient, or None."""
         return [[self._get_gradient(name)] for name in self.param_names]
 
     @property
     def aux_arrays(self) -> list[list[Any]]:
-        """The array of each auxiliary state, each in its own list."""
+        """One list for each auxiliary state. Its only element is the state's array."""
         return [[array] for array in self.aux_dict.values()]
 
     def _get_gradient(self, name: str) -> Any:

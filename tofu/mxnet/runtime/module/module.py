@@ -60,7 +60,7 @@ class Module(RunningModule):
     work_load_list
         Has no effect.
     group2ctxs
-        The contexts of gradients that `get_input_grads` returns, by `ctx_group`.
+        For each `ctx_group`, the context of the gradients that `get_input_grads` returns.
     compression_params
         Not supported: raises UnsupportedError.
 
@@ -78,8 +78,8 @@ class Module(RunningModule):
 
     _shard_optimizer: ShardOptimizer | None = None
     _cluster: Cluster | None = None
-    _parameter_file: ParameterFile | None = None  # of a checkpoint, to be read when the module is bound
-    _state_file: str | None = None  # of a checkpoint, to be read when there is an optimizer
+    _parameter_file: ParameterFile | None = None  # a checkpoint's parameters, which `bind` reads
+    _state_file: str | None = None  # a checkpoint's optimizer states, which `init_optimizer` reads
     _is_fitting = False
     _last_read_file: ParameterFile | None = None  # the parameters were read from it and have not changed since
 
@@ -149,7 +149,7 @@ class Module(RunningModule):
     ) -> None:
         """Set the parameters from whole arrays.
 
-        Arrays with unknown names raise an error if allow_missing=True and allow_extra=False, as in MXNet.
+        As in MXNet, arrays with unknown names raise an error only if allow_missing=True and allow_extra=False.
         """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes back what get_params returned
@@ -195,9 +195,7 @@ class Module(RunningModule):
     def save_checkpoint(
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
-        """Write PREFIX-symbol.json and PREFIX-EPOCH.params.
-
-        With `save_optimizer_states`, also write PREFIX-EPOCH.states.
+        """Write PREFIX-symbol.json, PREFIX-EPOCH.params and, if requested, PREFIX-EPOCH.states.
 
         If writing a file fails, the old file of this name stays unchanged.
         """

@@ -1,7 +1,7 @@
-"""Fill parameters that are split over workers, from an initializer, arrays or a file.
+"""Fill the shards of parameters from an initializer, from arrays, or from a file.
 
-Files are read shard by shard. An initializer fills one whole array after the other on the host, because its random
-numbers depend on the whole shape.
+Files are read shard by shard. An initializer's random numbers depend on the whole shape. So it fills whole arrays on
+the host, one after the other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tofu.validation import show_with_type
 class LiveParameters(Mapping[str, Any]):
     """The parameters of an executor, by name. A whole array is assembled when it is read.
 
-    If a parameter is sparse in the model, `storages` has its storage type.
+    `storages` has the storage types of sparse parameters.
     """
 
     def __init__(self, executor: ShardedExecutor, names: Sequence[str], storages: Mapping[str, str]) -> None:
@@ -52,7 +52,7 @@ class LiveParameters(Mapping[str, Any]):
 
 
 class ParameterGroup(NamedTuple):
-    """Parameters or auxiliary states to fill, and the user's arrays for them (or None)."""
+    """Parameters or auxiliary states to fill, with the user's arrays for them, or None."""
 
     arrays: Mapping[str, Any] | None
     tensors: list[Tensor]
@@ -91,8 +91,7 @@ def fill_parameters(
 ) -> None:
     """Fill the shards of all parameters and auxiliary states, from the arrays passed or by the initializer.
 
-    Equal seeds give the same random values as on one device. The `attributes` of an argument may name another
-    initializer.
+    Equal seeds give the same random values as on one device. `attributes` may name another initializer for an argument.
     """
     for arrays, tensors in groups:
         for tensor in tensors:

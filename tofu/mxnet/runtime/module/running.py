@@ -138,7 +138,7 @@ class RunningModule(ShardedModule):
     def _slice_batch(self, whole: Any, layout: str | None) -> list[Any]:
         if self._context_count == 1:
             return [whole]
-        return cut_batch(whole, find_batch_axis(layout), self._exec_group.batch_size, self._context_count)
+        return _slice_along_batch(whole, find_batch_axis(layout), self._exec_group.batch_size, self._context_count)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the gradients of the data inputs. The module must be bound with inputs_need_grad=True.
@@ -159,7 +159,7 @@ class RunningModule(ShardedModule):
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric with the labels and the whole outputs.
 
-        If `pre_sliced` is True, `labels` is a list in a list.
+        If `pre_sliced` is True, `labels` is a list that contains the list of labels.
         """
         if not hasattr(eval_metric, "update_dict"):
             raise ArgumentTypeError(
@@ -186,7 +186,7 @@ class RunningModule(ShardedModule):
             states = [
                 mx.nd.full(variables[name].shape, value, dtype=variables[name].dtype) for name in self._state_names
             ]
-        arrays = [join_batch(state, find_batch_axis(None)) for state in states]
+        arrays = [_join_slices(state, find_batch_axis(None)) for state in states]
         if len(arrays) != len(self._state_names):
             raise TofuError(
                 f"set_states got {len(arrays)} arrays for the {len(self._state_names)} states {self._state_names}."
@@ -221,21 +221,16 @@ def find_batch_axis(layout: str | None) -> int:
     return int(mx.io.DataDesc.get_batch_axis(layout))
 
 
-def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
-    """Slice an array along the batch dimension, as MXNet does.
-
-    Without a batch dimension, each slice is the whole array.
-    """
+def _slice_along_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
     if axis < 0 or not whole.shape or whole.shape[axis] % samples or samples < slices:
         return [whole] * slices
-    rows = whole.shape[axis] // samples  # of each sample
+    rows = whole.shape[axis] // samples  # rows of each sample
     sizes = [round(samples / slices)] * (slices - 1)
     bounds = [0, *accumulate(sizes), samples]
     return [mx.nd.slice_axis(whole, axis=axis, begin=begin * rows, end=end * rows) for begin, end in pairwise(bounds)]
 
 
-def join_batch(slices: Sequence[Any], axis: int) -> Any:
-    """Concatenate a list of slices along the batch dimension. Return any other value unchanged."""
+def _join_slices(slices: Sequence[Any], axis: int) -> Any:
     if not isinstance(slices, (list, tuple)):
         return slices
     return slices[0] if len(slices) == 1 or axis < 0 else mx.nd.concat(*slices, dim=axis)

@@ -1,8 +1,7 @@
 """`tofu.mod.SVRGModule`: MXNet's SVRGModule (stochastic variance reduced gradients) on several devices.
 
-A second module keeps the weights of an earlier epoch, and the average gradient of all batches at these earlier weights.
-SVRG corrects the gradient of each batch: it subtracts the batch's gradient at the earlier weights, and adds the
-average.
+A second module has the weights of an earlier epoch. SVRG corrects the gradient of each batch: it subtracts the batch's
+gradient at the earlier weights, and adds the average gradient of all batches at these weights.
 """
 
 from __future__ import annotations

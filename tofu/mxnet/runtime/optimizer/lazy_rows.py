@@ -1,7 +1,6 @@
-"""Support for lazy optimizers, which only change the rows of a weight that the sparse gradient has.
+"""Support for lazy optimizers, which update only the rows of a weight whose gradients are not zero.
 
-Workers store sparse gradients as dense arrays. Because of momentum and weight decay, a dense update also changes rows
-whose gradient is zero. So these rows get their old values back after the update.
+Other rows would change, too, because of momentum and weight decay. So they get their old values back after the update.
 """
 
 from __future__ import annotations
@@ -24,10 +23,7 @@ LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """Return the gradients that a lazy optimizer reads.
-
-    Rows in which all of them are zero must not change. The list is empty for other optimizers.
-    """
+    """Return the gradients that a lazy optimizer reads. Return [] for other optimizers."""
     if isinstance(optimizer, LAZY_FOR_SPARSE):
         is_lazy = has_sparse_weight
     elif isinstance(optimizer, mx.optimizer.NAG):
@@ -44,7 +40,7 @@ def list_read_gradients(
 def keeping_rows(
     gradients_by_weight: Sequence[Sequence[ShardedTensor]], arrays_by_weight: Sequence[Sequence[Any]]
 ) -> Iterator[None]:
-    """Keep rows of weights and states unchanged if their gradients are zero, in a `with` block."""
+    """Restore the rows of weights and states whose gradients are all zero, after a `with` block."""
     with ExitStack() as stack:
         for gradients, arrays in zip(gradients_by_weight, arrays_by_weight, strict=True):
             if not gradients:
@@ -57,7 +53,7 @@ def keeping_rows(
 
 
 def find_rows(gradient: ShardedTensor) -> npt.NDArray[np.bool_]:
-    """Return an array with True for each row of the gradient that has a non-zero element."""
+    """Return one bool for each row of the gradient: True if the row has a non-zero element."""
     is_nonzero = np.zeros(gradient.shape[0], bool)
     for worker in gradient.owners:
         (begin, end), shard = gradient.regions[worker][0], gradient.arrays[worker]

@@ -1,8 +1,7 @@
 """MXNet's optimizers on weights that are split over workers.
 
-An optimizer's code runs once for each weight, as on one device, but each operator in this code runs on all shards. So
-norms cover whole tensors, and random numbers are the same as on one device. The optimizer's states are split like the
-weight.
+An optimizer's code runs once for each weight, as on one device. Each operator in this code runs on all shards of the
+weight. So a norm is the norm of the whole weight, and random numbers are the same as on one device.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class ShardOptimizer:
         self._has_sparse_weight = {name: name in storages for name in list_sparse_gradients(symbol)}
 
     def borrow(self, names: Sequence[str]) -> ShardOptimizer:
-        """Return an optimizer for `names` that shares states and counts with this one.
+        """Return an optimizer for `names` that shares this optimizer's states and counts of updates.
 
         Raise TofuError if a name is unknown.
         """
@@ -133,7 +132,7 @@ class ShardOptimizer:
         with uninterrupted(), on_shards():
             for index, name in self.names.items():
                 if index in states:
-                    states[index] = place_state(states[index], executor.variables[name])
+                    states[index] = _split_like_weight(states[index], executor.variables[name])
                     self.updater.states_synced[index] = True
 
     @property
@@ -142,7 +141,7 @@ class ShardOptimizer:
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
-        """Load saved states, and the optimizer if it was saved with them.
+        """Load saved states, and the optimizer if the file has it.
 
         Raise TofuError if the states belong to another optimizer or model.
         """
@@ -209,7 +208,7 @@ def updater_for(optimizer: Any) -> Any:
 class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is untyped
     """An updater for LAMB that updates one weight after the other.
 
-    MXNet's kernel for several weights would use wrong norms.
+    MXNet's kernel for several weights at once would use wrong norms.
     """
 
     def __call__(self, index: Sequence[int], grad: Sequence[Any], weight: Sequence[Any]) -> None:
@@ -227,7 +226,7 @@ def prepare_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any])
                 updater.states[index] = updater.optimizer.create_state_multi_precision(index, weight)
                 updater.states_synced[index] = True
             if isinstance(weight, ShardedArray):
-                updater.states[index] = place_state(updater.states[index], weight.tensor)
+                updater.states[index] = _split_like_weight(updater.states[index], weight.tensor)
                 updater.states_synced[index] = True
 
 
@@ -240,7 +239,7 @@ def update_shards(
 ) -> None:
     """Run MXNet's updater on weights and gradients that are split over workers.
 
-    `has_sparse_weight` maps each sparse gradient to True if its weight is sparse, too.
+    For each sparse gradient, `has_sparse_weight` is True if the weight is sparse, too.
     """
     read_gradients = [
         list_read_gradients(updater.optimizer, indices[n], gradients[n].tensor, is_sparse)
@@ -251,10 +250,9 @@ def update_shards(
         updater(tuple(indices), tuple(gradients), tuple(weights))
 
 
-def place_state(state: Any, weight: ShardedTensor) -> Any:
-    """Split the arrays in a state like the weight, if they have its shape."""
+def _split_like_weight(state: Any, weight: ShardedTensor) -> Any:
     if isinstance(state, (tuple, list)):
-        return type(state)(place_state(item, weight) for item in state)
+        return type(state)(_split_like_weight(item, weight) for item in state)
     if not isinstance(state, mx.nd.NDArray) or not weight.is_like(state.shape):
         return state
     placed = weight.like(state.shape, state.dtype)

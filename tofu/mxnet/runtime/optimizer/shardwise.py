@@ -1,8 +1,7 @@
-"""Run MXNet's imperative operators, and so its optimizers, on arrays that are split over workers.
+"""Run MXNet's imperative operators, such as `mx.nd.add`, on arrays that are split over workers.
 
-Inside `on_shards()`, this module replaces the function through which MXNet calls operators. An element-wise operator
-then runs on each worker's shard. For a sum or norm, each worker computes a partial result from its shard, and the
-partial results are added. Any other operator runs on whole arrays, on the host.
+Inside `on_shards()`, an element-wise operator runs on each worker's shard. For a sum or norm, each worker computes the
+sum of its shard, and then the sums are added. Any other operator runs on whole arrays, on the host.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ Invocation = Callable[[list[Any], Any], Any]  # called with inputs, and with out
 
 
 class _OpenContexts(threading.local):
-    count = 0  # in this thread
+    count = 0  # how many `on_shards` blocks are open in this thread
 
 
 _open_contexts = _OpenContexts()
@@ -55,7 +54,7 @@ _open_contexts_of_all_threads = 0
 
 @contextmanager
 def on_shards() -> Iterator[None]:
-    """Accept sharded arrays in `mx.nd` operators during a `with` block, in this thread."""
+    """Let `mx.nd` operators accept sharded arrays in a `with` block, in this thread."""
     _count_context(1)
     try:
         yield
@@ -138,10 +137,6 @@ def _is_described_elementwise(
 
 
 def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
-    """Create an array, as by `zeros`, in the context of a sharded array. It is split like this array.
-
-    Return None for other operators and contexts.
-    """
     context = attributes.get("ctx")
     if name not in CONSTANTS or not isinstance(context, ShardedContext):
         return None
@@ -164,7 +159,7 @@ def _find_common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
     first = sharded[0]
     if any(tensor.contexts != first.contexts for tensor in sharded):
         return None
-    spans_by_dimension: list[tuple[tuple[int, int], ...]] = []  # for each dimension, the span of each worker
+    spans_by_dimension: list[tuple[tuple[int, int], ...]] = []  # [dimension][worker] -> (begin, end)
     for dimension in range(-len(shape), 0):
         different_spans = {
             tuple(region[dimension] for region in tensor.regions)

@@ -1,4 +1,4 @@
-"""Let MXNet's Updaters, which call optimizers, update parameters that are split over workers.
+"""Let MXNet's Updaters update parameters that are split over workers.
 
 This changes MXNet's own class, because an Updater may exist before its model is partitioned.
 """

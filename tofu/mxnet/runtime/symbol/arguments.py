@@ -50,7 +50,7 @@ def _is_whole_number(value: Any) -> bool:
 
 
 def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
-    """Return the number of workers. Raise an error if arguments contradict each other or all are None."""
+    """Return the number of workers. Raise an error if the arguments contradict each other or are all None."""
     if ngpus is not None and not _is_whole_number(ngpus):
         raise DeviceError(
             f"ngpus must be a whole number of devices, not {show(ngpus)}. Write ngpus=2, or name the devices: "
@@ -96,9 +96,9 @@ def check_workers_of_module(ngpus: Any, context: Any) -> None:
 
 
 def check_contexts(contexts: Any, argument: str = "contexts", advice: str = "") -> tuple[Any, ...] | None:
-    """Return `contexts` as a tuple, or None for None. Raise DeviceError if an element is not an MXNet context.
+    """Return `contexts` as a tuple. Raise DeviceError if an element is not an MXNet context.
 
-    `argument` and `advice` are parts of the error message.
+    None stays None. `argument` and `advice` are parts of the error message.
     """
     if contexts is None:
         return None
@@ -132,7 +132,7 @@ def _advise_name(name: str, names: Collection[str], options: Collection[str]) ->
 
 
 def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of inputs that a user passed to `simple_bind` as keyword arguments.
+    """Return the input shapes among the keyword arguments of `simple_bind`.
 
     Unknown labels are ignored. Values that are not shapes are ignored with a warning.
     """
@@ -210,10 +210,10 @@ def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
 def read_module_requests(
     grad_req: Any, names: Sequence[str], trained: Sequence[str], inputs: Sequence[str]
 ) -> dict[str, str]:
-    """Return "write" or "add", by name, for the arguments that get a gradient.
+    """Return "write" or "add" for each argument that gets a gradient, by name.
 
-    A single word applies to all `trained` parameters and all `inputs`. A mapping changes only the arguments that it
-    names.
+    If `grad_req` is a single word, all `trained` parameters and all `inputs` get it. A mapping changes only the
+    arguments that it names.
     """
     differentiated = [name for name in names if name in {*trained, *inputs}]
     if isinstance(grad_req, str):
@@ -245,7 +245,7 @@ def check_descriptions(argument: str, descriptions: Any) -> None:
 
 
 def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], name: str) -> None:
-    """Raise ArgumentTypeError if a method such as `fit` receives an array instead of batches."""
+    """Raise ArgumentTypeError if a method such as `fit` gets an array instead of an iterator over batches."""
     data = args[0] if args else kwargs.get(name)
     if isinstance(data, (mx.nd.NDArray, np.ndarray)):
         raise ArgumentTypeError(
@@ -255,9 +255,9 @@ def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: bool = False) -> dict[str, Any]:
-    """Return the arrays by name. `arrays` is a list in the order of `names`, or a mapping.
+    """Return the arrays by name. `arrays` is a mapping, or a list in the order of `names`.
 
-    Raise ShapeError if an array is missing. With `optional`, arrays may be missing.
+    Raise ShapeError if an array is missing, unless `optional` is True.
     """
     if not isinstance(arrays, Mapping):
         if len(arrays) != len(names):
@@ -270,7 +270,10 @@ def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: b
 
 
 def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, str]:
-    """Return "row_sparse" or "csr" for each sparse argument, by name. `stypes` overrides the model."""
+    """Return "row_sparse" or "csr" for each sparse argument, by name.
+
+    For arguments in `stypes`, the model's own storage types are ignored.
+    """
     storages = {**list_storages(symbol), **(stypes or {})}
     unknown = [f"{name}: {stype}" for name, stype in storages.items() if stype not in ("default", "row_sparse", "csr")]
     raise_together(ArgumentTypeError, "Storage types are default, row_sparse and csr. Unknown ones:", unknown)
@@ -305,10 +308,7 @@ def warn_of_data_parallel_group(frame: Any) -> None:
 
 
 def find_array_contexts(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
-    """Return the context in which each whole argument and state is stored.
-
-    An argument with a `ctx_group` has its context in `group2ctx`. The others use `ctx`.
-    """
+    """Return the context of each whole argument and state: `group2ctx` of its `ctx_group`, otherwise `ctx`."""
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     if not group2ctx:
         return dict.fromkeys(names, ctx)

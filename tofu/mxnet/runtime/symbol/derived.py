@@ -19,7 +19,7 @@ from tofu.planning.settings import Settings
 
 
 class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
-    """The base class of partitioned symbols. It has MXNet's methods that return another symbol."""
+    """The base class of partitioned symbols, with MXNet's methods that return another symbol."""
 
     def __init__(self, whole: Any, settings: Settings, contexts: Sequence[Any]) -> None:
         self.settings = settings
@@ -29,10 +29,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> Any:
-        """Pointer to MXNet's symbol. Only Tofu and this object may read it.
-
-        Other code gets an error.
-        """
+        """Pointer to MXNet's symbol. Code outside of Tofu gets an error."""
         caller = sys._getframe(1)
         is_allowed = caller.f_locals.get("self") is self or caller.f_globals.get("__name__", "").startswith("tofu.")
         if not is_allowed and self.settings.workers > 1:
@@ -67,7 +64,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return self._apply_settings(super().get_internals())
 
     def get_children(self) -> Any:
-        """Return the inputs of the last operators as a symbol, or None for a variable."""
+        """Return the inputs of the operators that compute the outputs, as a symbol. Return None for a variable."""
         children = super().get_children()
         return None if children is None else self._apply_settings(children)
 
@@ -75,7 +72,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return type(self)(symbol, self.settings, self.contexts)
 
     def optimize_for(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise UnsupportedError."""
+        """Raise UnsupportedError, because a partitioned symbol cannot be optimized for a backend."""
         raise UnsupportedError(
             "optimize_for works for one device. Apply it to the model before tofu.partition(...), or to sym.whole."
         )

@@ -37,7 +37,7 @@ def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tup
     repeated = sorted({str(context) for context in contexts if contexts.count(context) > 1})
     if repeated:
         raise DeviceError(f"Each worker needs another device, but {', '.join(repeated)} is listed more than once.")
-    check_present(contexts)
+    _check_gpus_exist(contexts)
     return contexts
 
 
@@ -45,11 +45,10 @@ def check_context(context: Any) -> None:
     """Raise DeviceError if the context's device does not exist. None stands for MXNet's current context."""
     if context is not None and not isinstance(context, mx.Context):
         raise DeviceError(f"ctx takes an MXNet context, not {show_with_type(context)}. Write mx.cpu() or mx.gpu(0).")
-    check_present([context] if context is not None else [])
+    _check_gpus_exist([context] if context is not None else [])
 
 
-def check_present(contexts: Sequence[Any]) -> None:
-    """Raise DeviceError if MXNet does not see one of the GPUs."""
+def _check_gpus_exist(contexts: Sequence[Any]) -> None:
     gpus = mx.context.num_gpus()
     absent = [str(context) for context in contexts if context.device_type == "gpu" and context.device_id >= gpus]
     if not absent:

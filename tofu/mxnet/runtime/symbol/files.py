@@ -71,7 +71,7 @@ def _find_version(model: dict[str, Any]) -> str:
 
 
 def shapes_as_saved(path: str) -> Any:
-    """Set MXNet's option for NumPy shapes as in a saved symbol, during a `with` block.
+    """Set MXNet's option for NumPy shapes, in a `with` block, as it was when a symbol was saved.
 
     MXNet stores this option in the file but does not restore it.
     """
@@ -81,10 +81,7 @@ def shapes_as_saved(path: str) -> Any:
 
 
 def check_checkpoint(prefix: str, epoch: int, kinds: Sequence[str]) -> None:
-    """Raise TofuError if files of a checkpoint are missing.
-
-    Each kind in `kinds` is the ending of a file, such as "params".
-    """
+    """Raise TofuError if a file of a checkpoint is missing. `kinds` are endings of files, such as "params"."""
     paths = [f"{prefix}-symbol.json", *(f"{prefix}-{epoch:04d}.{kind}" for kind in kinds)]
     saved_epochs = sorted(
         path[-11:-7].lstrip("0") or "0" for path in glob(f"{escape(prefix)}-[0-9][0-9][0-9][0-9].params")

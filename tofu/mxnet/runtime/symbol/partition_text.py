@@ -1,6 +1,6 @@
 """Write and read the settings and the plan of a partitioned symbol in the symbol's JSON.
 
-Both are stored as an attribute of the graph that MXNet ignores.
+MXNet ignores the attribute in which they are stored.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SavedPartition = tuple[Any, Settings, tuple[Any, ...]]
 def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: Plan | None) -> str:
     """Add the settings, the contexts and the plan to the JSON `text` of a model.
 
-    If `plan` is None, add the plan of the settings.
+    If `plan` is None, add `settings.saved`.
     """
     model = json.loads(text)
     plan = plan or settings.saved

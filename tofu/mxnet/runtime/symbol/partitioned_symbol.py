@@ -55,7 +55,7 @@ class PartitionedSymbol(DerivedSymbols):
 
     @property
     def current_plan(self) -> Plan | None:
-        """The plan: how each operator and tensor is split. None if no plan exists yet."""
+        """The plan: how each operator and tensor is split. None before planning."""
         return None if self._partition is None else self._partition.plan
 
     @property
@@ -68,7 +68,7 @@ class PartitionedSymbol(DerivedSymbols):
 
     @property
     def execution_symbol(self) -> Any:
-        """The symbol that MXNet runs: a copy of each operator for every worker, and operators that transfer data."""
+        """The symbol that MXNet runs: copies of each operator for all workers, and operators that transfer data."""
         return self.planned().training.symbol
 
     def save_report(self, path: str | Path, title: str = "") -> None:
@@ -83,7 +83,7 @@ class PartitionedSymbol(DerivedSymbols):
         return print_to_text(lambda console: console.print(alternatives_table(self.planned(), operator)))
 
     def planned(self) -> Partition:
-        """Return the plan for the last shapes, with the graph to run. Raise PlanError if no plan exists yet."""
+        """Return the plan for the last shapes, with the graph to run. Raise PlanError before planning."""
         if self.settings.workers == 1:
             raise PlanError("With ngpus=1 the model stays as it is: there is no plan. Plans are for ngpus=2 and more.")
         if self._partition is None:
@@ -123,7 +123,7 @@ class PartitionedSymbol(DerivedSymbols):
             return plan_task(task, progress)
 
     def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
-        """Make `partition` the symbol's plan, and return an executor that runs it on shards."""
+        """Make `partition` the symbol's plan. Return an executor that runs it on shards."""
         self._partition = partition
         return ShardedExecutor(partition, self.contexts, shared)
 

@@ -18,17 +18,17 @@ MOST_PARTITIONS = 4
 
 
 class Replanner:
-    """The plans that a model has used. For new input shapes, `find` chooses an old plan or makes a new one.
+    """Plans of a model for all input shapes that it has seen.
 
-    Full batches keep their plan.
+    For new shapes, `find` tries the first plan, then the plan in use. If neither fits, it searches again.
     """
 
     def __init__(self) -> None:
         self._first_plans: dict[Hashable, Plan] = {}
-        self._partitions: dict[Hashable, Partition] = {}  # in order of last use
+        self._partitions: dict[Hashable, Partition] = {}  # the last used partition comes last
 
     def first_plan(self, gradients: Hashable) -> Plan | None:
-        """Return the model's first plan for these `gradients` (as in `find`), or None."""
+        """Return the first plan that computes these `gradients`, or None."""
         return self._first_plans.get(gradients)
 
     def find(
@@ -47,7 +47,7 @@ class Replanner:
         Parameters
         ----------
         gradients
-            Names of the arguments whose gradients are computed. None reuses no plan.
+            Names of the arguments whose gradients are computed. If None, no old plan is used.
         shapes, types
             Shapes and types of the inputs.
         settings

@@ -39,7 +39,7 @@ from tofu.validation import show
 TYPES = ("float64", "float32")
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 MOST_TOLERANCE = {"float64": 1e-6, "float32": 1e-2}
-"""The tolerance is never larger, even if rounding changes the results of one device by more."""
+"""Upper limit of the tolerance, even if rounding changes the results of one device by more."""
 MOST_LETTERS = 120
 LIMITS = "docs/limits.md"
 ROUNDING_MULTIPLE = 4.0
@@ -192,10 +192,6 @@ def _prepare_run(
 
 
 def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
-    """Return the symbol of this setup, partitioned by the model's plan.
-
-    If the plan does not fit, its splits are passed as hints or ignored.
-    """
     settings = replace(partitioned.settings, cache=False, strict_plan=False)
     with_plan = replace(settings, plan=partitioned.plan, hints=None, topology=None, memory_limit=None)
     with_hints = replace(with_plan, plan=None, hints={**partitioned.plan.tensors, **partitioned.plan.operators})
@@ -227,11 +223,6 @@ def _compare_results(
     seconds: dict[str, float],
     report: Report,
 ) -> Agreement:
-    """Compare the run on one device with the run on the workers.
-
-    If the results differ, repeat the run on one device without MXNet's known mistakes. Differences as large as rounding
-    errors are allowed.
-    """
     cancelled = CANCELLED if setup.dtype == "float64" else CANCELLED_IN_FLOAT32
     tolerance = TOLERANCE[setup.dtype]
     comparison = compare_runs(partition, workers_run, device_run, cancelled)
