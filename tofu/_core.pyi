@@ -218,11 +218,13 @@ def search_exact(
     max_fine_rounds: int = 3,
     start: tuple[Int32Array, Int32Array] | None = None,
     refines_start: bool = False,
+    known_bytes: int = ...,
 ) -> ExactResult:
     """Find the best plan for all rounds together, and a lower bound of the cost.
 
     `start` has the choices of operators and tensors in a known plan. The result is no worse than `start` if the search
-    could choose `start`. With `refines_start`, the search only improves this plan.
+    could choose `start`. With `refines_start`, the search only improves this plan. The search ends when no plan costs
+    less than `known_bytes`.
 
     Fixed choices, prices and errors are those of `search_recursive`. `progress(stage, best_bytes, lower_bound)` is
     called regularly, with -1 before the first plan. The search stops if it raises an exception, or after Ctrl-C. No

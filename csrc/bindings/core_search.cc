@@ -55,11 +55,11 @@ ExactResult SearchAll(const Graph& graph, std::vector<int64_t> factors,
                       size_t max_table_entries, double max_bytes, std::vector<double> prices,
                       std::vector<double> latencies, int max_fine_rounds,
                       const std::optional<std::pair<ChoiceArray, ChoiceArray>>& start,
-                      bool refines_start) {
+                      bool refines_start, int64_t known_bytes) {
   const WorkerGrid grid(std::move(factors), std::move(prices), std::move(latencies));
   const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
-  const ExactLimits limits{time_budget_seconds, max_table_entries, 0,
-                           max_bytes,           max_fine_rounds,   refines_start};
+  const ExactLimits limits{time_budget_seconds, max_table_entries, 0,          max_bytes,
+                           max_fine_rounds,     refines_start,     known_bytes};
   const ExactProgress report = [&](const std::string& stage, int64_t best, int64_t bound) {
     Report(progress, stage, best, bound);
   };
@@ -148,7 +148,8 @@ void RegisterSearch(py::module_* module) {
               py::arg("max_bytes") = ExactLimits().max_bytes, py::arg("prices") = no_numbers,
               py::arg("latencies") = no_numbers,
               py::arg("max_fine_rounds") = ExactLimits().max_fine_rounds,
-              py::arg("start") = py::none(), py::arg("refines_start") = false);
+              py::arg("start") = py::none(), py::arg("refines_start") = false,
+              py::arg("known_bytes") = ExactLimits().known_bytes);
   module->def("evaluate", Evaluate, Unlocked(), py::arg("graph"), py::arg("factors"),
               py::arg("operators"), py::arg("tensors"), py::arg("prices") = no_numbers,
               py::arg("kept") = none, py::arg("reread") = none, py::arg("latencies") = no_numbers);

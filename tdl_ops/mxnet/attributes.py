@@ -7,6 +7,7 @@ from typing import Any as Anything
 
 CHANNELS_LAST = ("NWC", "NHWC", "NDHWC")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_NAMED_VALUES = {"true": True, "false": False} | {name: float(name) for name in ("inf", "-inf", "nan", "-nan")}
 
 
 def parse_attribute(text: object, default: object = None) -> Anything:
@@ -42,7 +43,7 @@ def _guess(text: str) -> Anything:
     try:
         value = ast.literal_eval(_without_long_suffix(text))
     except (ValueError, SyntaxError):
-        return {"true": True, "false": False}.get(text, text)
+        return _NAMED_VALUES.get(text, text)
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -95,6 +95,18 @@ def full_like(a, *, fill_value):
     return lambda *i: unread(a[i]) + fill_value
 
 
+@op("_npi_where")
+def choose(condition, x, y):
+    return lambda *i: where(condition.broadcast(*i) != 0, x.broadcast(*i), y.broadcast(*i))
+
+
+@op("_backward_np_where", concrete=True)
+def backward_choose(d_out, condition, *, output_shapes):
+    is_chosen = lambda i: condition.broadcast(*i) != 0
+    by_x, by_y = lambda *i: where(is_chosen(i), d_out[i], 0.0), lambda *i: where(is_chosen(i), 0.0, d_out[i])
+    return tuple(add_up(value, d_out.ndim, s) for value, s in zip((by_x, by_y), output_shapes, strict=True))
+
+
 @op("_npi_where_lscalar")
 def where_left(condition, x, *, scalar=0.0):
     return lambda *i: where(condition.broadcast(*i) != 0, scalar, x.broadcast(*i))

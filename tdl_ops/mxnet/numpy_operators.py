@@ -89,7 +89,6 @@ NAMES: dict[str, str] = {
     "_npi_flip": "reverse",
     "_npi_ones": "_ones",
     "_npi_stack": "stack",
-    "_npi_where": "where",
     "_npi_zeros": "_zeros",
     "_npx_relu": "relu",
     "_npx_sigmoid": "sigmoid",
@@ -102,7 +101,6 @@ GRADIENTS = {
     "_backward_npi_flip": "_backward_reverse",
     "_backward_npi_hypot": "_backward_broadcast_hypot",
     "_backward_np_broadcast_to": "_broadcast_backward",
-    "_backward_np_where": "_backward_where",
 }
 
 

@@ -7,7 +7,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tofu.tdl import Any, Description, Sum, describe, merge, output, position, scatter, unread
+from tofu.analysis import OperatorAccess
+from tofu.tdl import Any, Description, Sum, describe, interpret, merge, output, position, scatter, unread
+from tofu.verification.split import (
+    combine_outputs,
+    count_parts,
+    cut_input,
+    find_region,
+    list_parts,
+    move_elements,
+    region_shape,
+    split_range,
+)
 
 
 @dataclass(frozen=True)
@@ -28,6 +39,26 @@ class DescribedCase:
             else random.normal(size=shape)
             for n, shape in enumerate(self.inputs)
         ]
+
+    def run_split(self, access: OperatorAccess, axis: int, count: int) -> list[np.ndarray]:
+        """Split the operator along an axis into parts that the interpreter computes. Return the combined outputs."""
+        inputs, extents = self.random_inputs(), access.extents
+        splits = {a: split_range(extents[a], parts) for a, parts in count_parts(access, [axis], count).items()}
+        pieces = []
+        for part in list_parts(splits):
+            if access.axes[axis] in access.fetched_axes:  # no kernel runs
+                pieces.append(move_elements(inputs, access, part, self.outputs))
+                continue
+            local = [cut_input(array, read, part, extents) for array, read in zip(inputs, access.inputs, strict=True)]
+            shapes = [
+                region_shape(find_region(written.rows, shape, part, extents))
+                for written, shape in zip(access.outputs, self.outputs, strict=True)
+            ]
+            ranges = {access.axes[a]: each for a, each in part.items()}
+            changed = access.worker_attributes(ranges, [array.shape for array in local], shapes)
+            pieces.append(interpret(self.description, {**self.attributes, **changed}, local, shapes))
+        outputs = zip(zip(*pieces, strict=True), access.outputs, self.outputs, strict=True)
+        return [combine_outputs(own, written, splits, access, shape) for own, written, shape in outputs]
 
     def __str__(self) -> str:
         return self.name

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.described_cases import DescribedCase
-from tests.analysis.splitting import run_split
 from tofu.analysis import analyse
 from tofu.errors import DescriptionError
 from tofu.tdl import Sum, describe, exp, interpret, merge, scatter, where
@@ -153,5 +152,5 @@ def test_accepted_strategies_give_the_whole_result(recipe, extents, slack):
     (expected,) = interpret(case.description, case.attributes, case.random_inputs(), case.outputs)
     for (axis, extent), count in itertools.product(enumerate(access.extents), (2, 3)):
         if extent >= count:
-            (got,) = run_split(case, access, axis, count)
+            (got,) = case.run_split(access, axis, count)
             np.testing.assert_allclose(got, expected, err_msg=f"split by {access.axes[axis]}", atol=1e-9)

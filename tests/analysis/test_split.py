@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tests.analysis.described_cases import CASES
-from tests.analysis.splitting import run_split
 from tofu.analysis import analyse
 from tofu.tdl import interpret
 
@@ -18,7 +17,7 @@ def test_every_strategy_gives_the_whole_result(case, count):
     for axis, extent in enumerate(access.extents):
         if extent < count:
             continue
-        for got, want, written in zip(run_split(case, access, axis, count), expected, access.outputs, strict=True):
+        for got, want, written in zip(case.run_split(access, axis, count), expected, access.outputs, strict=True):
             if written.is_written:
                 np.testing.assert_allclose(got, want, err_msg=f"{case} split by {access.axes[axis]}")
 

@@ -166,39 +166,29 @@ Boxes DrawBoxes(Random* random) {
   return boxes;
 }
 
-/*! \brief Compare the boxes that an index finds with all boxes, of products of parts and at random.
- */
+// Compare the boxes that an index finds, and what some boxes share with one, with all boxes.
 void TestIndex() {
   Random random(13);
   int several = 0;
   for (int trial = 0; trial < 2000; ++trial) {
     const Boxes boxes = DrawBoxes(&random);
     const Box wanted = DrawBox(&random, boxes.rank());
+    const int step = static_cast<int>(random.Draw(1, 3));
     std::vector<int> met;
+    std::vector<int> workers;
+    int64_t shared = 0;
     for (int worker = 0; worker < boxes.count(); ++worker) {
-      if (IntersectionVolume(wanted.data(), boxes[worker], boxes.rank()) > 0) met.push_back(worker);
+      const int64_t volume = IntersectionVolume(wanted.data(), boxes[worker], boxes.rank());
+      if (volume > 0) met.push_back(worker);
+      if (worker % step != 0) continue;
+      workers.push_back(worker);
+      shared += volume;
     }
     CHECK(BoxIndex(boxes).Find(wanted.data()) == met);
+    CHECK(SharedElements(boxes, workers).Count(wanted.data()) == shared);
     several += met.size() > 1 && met.size() < 12;
   }
   CHECK(several > 300);
-}
-
-// SharedElements counts what the boxes share one by one.
-void TestSharedElements() {
-  Random random(17);
-  for (int trial = 0; trial < 2000; ++trial) {
-    const Boxes boxes = DrawBoxes(&random);
-    const Box wanted = DrawBox(&random, boxes.rank());
-    const int step = static_cast<int>(random.Draw(1, 3));
-    std::vector<int> workers;
-    int64_t expected = 0;
-    for (int worker = 0; worker < boxes.count(); worker += step) {
-      workers.push_back(worker);
-      expected += IntersectionVolume(wanted.data(), boxes[worker], boxes.rank());
-    }
-    CHECK(SharedElements(boxes, workers).Count(wanted.data()) == expected);
-  }
 }
 
 }  // namespace
@@ -210,6 +200,5 @@ int main() {
   TestIntersections();
   TestCoverage();
   TestIndex();
-  TestSharedElements();
   return tofu_test::Finish("geometry");
 }

@@ -6,26 +6,18 @@ import pytest
 
 import tofu
 from tofu.errors import PlanError
+from tofu.mxnet.compare import run_step
 
 DATA, LABEL = mx.sym.Variable("data"), mx.sym.Variable("label")
 SCALES = (1.0, 0.1, 1.3432430)
 
 
 def find_gradients(loss, axis, shapes, workers=3, dtype="float64"):
+    """Return the gradient of the data on one device, then on several workers."""
     rng = np.random.RandomState(0)
-    values = {name: rng.uniform(-1, 1, shape) for name, shape in shapes.items()}
-    types = dict.fromkeys(shapes, dtype)
-    whole = loss.simple_bind(mx.cpu(), grad_req={"data": "write"}, type_dict=types, **shapes)
-    for name, value in values.items():
-        whole.arg_dict[name][:] = value
-    symbol = tofu.partition(loss, workers, hints={"loss_backward": axis} if axis else {})
-    parts = tofu.bind(symbol, type_dict=types, differentiated_inputs=["data"], **shapes)
-    for name, value in values.items():
-        parts.variables[name].scatter(mx.nd.array(value, dtype=dtype))
-    for executor in (whole, parts):
-        executor.forward(is_train=True)
-        executor.backward()
-    return whole.grad_dict["data"].asnumpy(), parts.gradient("data").gather().asnumpy()
+    values = {name: rng.uniform(-1, 1, shape).astype(dtype) for name, shape in shapes.items()}
+    parts = tofu.partition(loss, workers, hints={"loss_backward": axis} if axis else {})
+    return [run_step(symbol, shapes, values, {"data": "write"}).training.gradients["data"] for symbol in (loss, parts)]
 
 
 @pytest.mark.parametrize(

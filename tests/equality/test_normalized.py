@@ -16,12 +16,12 @@ from tests.shared.training import (
     input_names,
     largest_error,
     random_values,
-    relative_error,
     run_partitioned,
     run_single,
     weight_error,
 )
 from tofu.errors import PlanError
+from tofu.mxnet.compare import compare_numbers, draw_values, relative_error, run_step
 from tofu.plan import Plan
 
 
@@ -83,19 +83,6 @@ def check_inference(model, executor):
     assert relative_error(found, single.forward(is_train=False)[0].asnumpy()) < 1e-12
 
 
-def run_step(symbol, values):
-    types, shapes = dict.fromkeys(values, "float64"), {name: values[name].shape for name in symbol.list_arguments()}
-    executor = symbol.simple_bind(mx.cpu(), type_dict=types, **shapes)
-    for name, array in (executor.arg_dict | executor.aux_dict).items():
-        array[:] = values[name]
-    executor.forward(is_train=True)
-    executor.backward([mx.nd.cos(executor.outputs[0])])
-    mx.nd.waitall()  # readers of moving statistics do not wait for MXNet's own gradient
-    gradients = {f"gradient of {name}": executor.grad_dict[name] for name in ("data", "bn_beta")}
-    results = executor.aux_dict | gradients | {"": executor.outputs[0]}
-    return {name: array.asnumpy() for name, array in results.items()}
-
-
 @pytest.mark.parametrize("hints", [{}, split(("b", "c")), split(("c", "c")), split(("y0", "b"))], ids=str)
 def test_a_computed_fixed_gamma(hints):
     shape = (6, 8, 5, 4)
@@ -104,8 +91,12 @@ def test_a_computed_fixed_gamma(hints):
     rng = np.random.RandomState(0)
     values = {name: rng.uniform(0.5, 1.5, 8) for name in ("gamma", "bn_beta", "bn_moving_mean", "bn_moving_var")}
     values["data"] = rng.uniform(-1, 1, shape)
-    expected, found = run_step(nets[0], values), run_step(tofu.partition(nets[1], 4, hints=hints), values)
-    assert [name for name in expected if relative_error(found[name], expected[name]) >= 1e-12] == []
+    shapes, requests = {"data": shape, "gamma": (8,)}, {"data": "write", "bn_beta": "write"}
+    expected, found = (
+        run_step(symbol, shapes, values, requests).training
+        for symbol in (nets[0], tofu.partition(nets[1], 4, hints=hints))
+    )
+    assert [difference for difference in compare_numbers(found, expected) if difference.error >= 1e-12] == []
 
 
 @pytest.mark.parametrize("axes", ["b", "y0", ("b", "y1")], ids=str)
@@ -269,29 +260,17 @@ def test_half_precision_is_as_exact_as_mxnet(name):
     build, shape, axis = IN_HALF_PRECISION[name]
     weighted = mx.sym.Cast(build(mx.sym.Variable("data")), dtype="float64") * mx.sym.Variable("w_weight", shape=shape)
     symbol = mx.sym.MakeLoss(mx.sym.sum(mx.sym.square(weighted)), name="loss")
-    values = {
-        n: v.astype("float16") for n, v in random_values(PlainModel(symbol, {"data": shape}, 0), "float64").items()
-    }
-    stock, exact = (gradients_of(symbol, values, shape, dtype) for dtype in ("float16", "float64"))
+    values = draw_values(symbol, {"data": shape}, {"data": "float16"})
+    exact_values = {name: value.astype("float64") for name, value in values.items()}
     partitioned = tofu.partition(symbol, 2, hints=dict.fromkeys(("op", "op_backward"), axis))
-    executor = tofu.bind(partitioned, type_dict={"data": "float16"}, differentiated_inputs=["data"], data=shape)
-    assert any(op.startswith("_tofu_") for op in list_operators(executor))
-    for variable, value in values.items():
-        executor.variables[variable].scatter(value)
-    executor.forward(is_train=True)
-    executor.backward()
-    for variable, gradient in exact.items():
-        found = executor.gradient(variable).gather().asnumpy().astype("float64")
-        assert relative_error(found, gradient) <= 2 * max(relative_error(stock[variable], gradient), 2**-11)
-
-
-def gradients_of(symbol, values, shape, dtype):
-    single = symbol.simple_bind(mx.cpu(), grad_req="write", type_dict={"data": dtype}, data=shape)
-    for name, array in (single.arg_dict | single.aux_dict).items():
-        array[:] = values[name]
-    single.forward(is_train=True)
-    single.backward()
-    return {name: gradient.asnumpy().astype("float64") for name, gradient in single.grad_dict.items()}
+    stock, found, exact = (
+        run_step(one, {"data": shape}, given, dict.fromkeys(symbol.list_arguments(), "write")).training.gradients
+        for one, given in ((symbol, values), (partitioned, values), (symbol, exact_values))
+    )
+    assert "_apply" in partitioned.execution_symbol.tojson()
+    for name, gradient in exact.items():
+        allowed = 2 * max(relative_error(stock[name], gradient), 2**-11)
+        assert relative_error(found[name], gradient) <= allowed
 
 
 @pytest.mark.parametrize("op", ["max", "min", "prod", "nanprod"])

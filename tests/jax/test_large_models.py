@@ -3,8 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import tofu.jax
-from tests.jax.comparison import assert_close
+from tests.jax.comparison import assert_close, check_step
 
 pytest.importorskip("optax", reason="it is not installed")
 from tests.models.jax.large import MODELS
@@ -87,9 +86,7 @@ def test_training_keeps_14_bytes_of_state_for_a_parameter():
 def test_two_devices_compute_what_one_does(name):
     with in_double_precision():
         model = TINY[name]()
-        arguments = draw(model)
-        made = tofu.jax.partition(model.step, 2, arguments, search_seconds=1)
-        assert_close(made(*arguments), jax.jit(model.step)(*arguments), 1e-9, 1e-11)
+        check_step(model.step, 2, *draw(model), rtol=1e-9, atol=1e-11, search_seconds=1)
 
 
 def test_unrolled_and_scanned_layers_compute_the_same():

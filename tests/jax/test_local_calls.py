@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 import tofu.jax
-from tests.jax.comparison import assert_close
+from tests.jax.comparison import check_step
 from tests.shared.random_plans import random_plan
 from tofu.errors import PlanError
 from tofu.jax import read_step
@@ -31,8 +31,7 @@ def test_windows_beyond_the_end_are_clipped():
             {"dynamic_slice": None, "mul": [1, None]},
             {"dynamic_update_slice": None},
         ):
-            made = tofu.jax.partition(step, 4, (x, update, np.int32(begin)), hints=hints)
-            assert_close(made(x, update, np.int32(begin)), jax.jit(step)(x, update, begin), 0, 0)
+            check_step(step, 4, x, update, np.int32(begin), rtol=0, atol=0, hints=hints)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "int32", "bool"])
@@ -96,8 +95,7 @@ def test_tables_may_be_longer_than_their_index_type(dtype):
     for look_up in lookups:
         operators = read_step(look_up, (table, indices)).graph.operators
         (name,) = (operator.name for operator in operators if re.search("gather|scatter", operator.name))
-        made = tofu.jax.partition(look_up, 2, (table, indices), hints={name: "v0"})
-        np.testing.assert_array_equal(made(table, indices), jax.jit(look_up)(table, indices))
+        check_step(look_up, 2, table, indices, rtol=0, atol=0, hints={name: "v0"})
 
 
 @pytest.mark.parametrize("dimension", [0, 1])
@@ -121,8 +119,7 @@ def test_lookups_keep_the_sign_of_zero(workers):
             x = jnp.where(jnp.arange(24).reshape(6, 4) % 3 == 0, -0.0, 1.5).astype(dtype)
             for mode in ("fill", "clip"):
                 step = lambda x: 1 / x.at[rows].get(mode=mode)  # noqa: E731, B023
-                made = tofu.jax.partition(step, workers, (x,), hints={"x": 0, "gather": "v0"})
-                np.testing.assert_array_equal(made(x), step(x))
+                check_step(step, workers, x, rtol=0, atol=0, hints={"x": 0, "gather": "v0"})
 
 
 def test_iota_counts_before_rounding():
@@ -132,9 +129,7 @@ def test_iota_counts_before_rounding():
         def count(x, dtype=dtype, extent=extent):
             return lax.iota(dtype, extent), x * 2
 
-        made = tofu.jax.partition(count, 4, (np.ones(8, np.float32),), hints={"iota": "i0"})
-        ours, expected = (np.asarray(f(np.ones(8, np.float32))[0], float) for f in (made, jax.jit(count)))
-        np.testing.assert_array_equal(ours, expected)
+        check_step(count, 4, np.ones(8, np.float32), rtol=0, atol=0, hints={"iota": "i0"})
 
 
 @pytest.mark.parametrize("kind", ["threefry2x32", "rbg", "unsafe_rbg"])
@@ -146,5 +141,4 @@ def test_several_random_keys_equal_one_device(kind):
         following = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 1))[0])(keys)
         return following, jax.vmap(lambda key: jax.random.bits(key, (4,)))(keys)
 
-    made = tofu.jax.partition(step, 4, (keys,))
-    assert_close(made(keys), jax.jit(step)(keys), 0, 0)
+    check_step(step, 4, keys, rtol=0, atol=0)

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -68,6 +69,10 @@ def test_a_plan_of_another_step_is_refused():
         tofu.jax.partition(other, 4, (state, data), plan=plan)
     with pytest.raises(PlanError, match="The plan and the hints contradict each other"):
         tofu.jax.partition(step, 4, (state, data), plan=plan, hints={"params/second": 2})
+    name, *others = plan.operators
+    shortened = replace(plan, operators={other: plan.operators[other] for other in others})
+    with pytest.raises(PlanError, match=f"{re.escape(name)} is not in the plan"):
+        tofu.jax.partition(step, 4, (state, data), plan=shortened)
 
 
 def test_page_and_table_explain_the_plan(tmp_path):

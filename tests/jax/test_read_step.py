@@ -92,6 +92,12 @@ def test_the_body_of_a_scan_is_read_once():
     assert [item.length for item in long.equations if isinstance(item, Loop)] == [100, 100]
 
 
+@pytest.mark.parametrize("step", [lambda x: jnp.roll(x, 1, 0), lambda x: x.at[:-1].set(x[1:])])
+def test_masks_of_shifts_are_computed_and_not_stored(step):
+    read, _ = trace_step(step, (shape(64, 8),))
+    assert not read.constants
+
+
 def test_unchanged_carries_are_read_from_outside():
     step, _ = trace_step(
         lambda w, x: jax.lax.fori_loop(0, 5, lambda _, carry: (carry[0], carry[1] @ carry[0]), (w, x))[1],

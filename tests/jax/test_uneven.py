@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 import tofu.jax
-from tests.jax.comparison import list_differences
+from tests.jax.comparison import check_step, list_differences
 from tests.shared.random_plans import random_plan
 from tofu.jax.backend.collectives import take_box
 from tofu.jax.compare.traffic import count_traffic
@@ -95,9 +95,9 @@ def test_nan_and_infinity_do_not_spread():
     x[3, 4], x[5, 6] = np.nan, np.inf
     step = lambda x, y: lax.optimization_barrier((x * 1.0) @ (y * 1.0) + x.sum(0)[:10])  # noqa: E731
     with in_double_precision():
-        planned = tofu.jax.partition(step, 3, (x, Y), hints={"dot_general": "k0", "mul": 1, "mul_1": 0})
-        assert planned.plan.operators["dot_general"] == ("k0",)
-        assert list_differences(planned(x, Y), jax.jit(step)(x, Y)) == []
+        hints = {"dot_general": "k0", "mul": 1, "mul_1": 0}
+        planned = check_step(step, 3, x, Y, rtol=1e-12, atol=1e-12, hints=hints)
+    assert planned.plan.operators["dot_general"] == ("k0",)
 
 
 def test_slices_of_scaled_integers_keep_their_factor():
@@ -112,8 +112,7 @@ def test_a_clipped_slice_is_cut_at_its_clipped_position():
     look = lambda x, i: lax.gather(x, i, numbers, (5,), mode=lax.GatherScatterMode.CLIP)  # noqa: E731
     step = lambda x, i: lax.optimization_barrier(jnp.sin(look(x * 1.0, i)))  # noqa: E731
     x, i = np.arange(8.0, dtype=np.float32), np.array([7], np.int32)
-    planned = tofu.jax.partition(step, 3, (x, i), hints={"gather": (None,), "sin": "i0"})
-    assert list_differences(planned(x, i), jax.jit(step)(x, i)) == []
+    check_step(step, 3, x, i, rtol=1e-12, atol=1e-12, hints={"gather": (None,), "sin": "i0"})
 
 
 def test_a_table_with_odd_rows_is_split_by_columns():
@@ -134,7 +133,5 @@ def test_loops_carry_overlapping_shards():
     step = lambda x, rows: lax.scan(lambda h, row: (jnp.tanh(h + row), None), x, rows)[0] * 2.0  # noqa: E731
     rows = RANDOM.randn(4, 7, 11)
     with in_double_precision():
-        planned = tofu.jax.partition(step, 3, (X, rows), hints={"scan/carry_0": 1})
-        carried = planned.partition.graph.tensor_index["scan/carry_0"]
-        assert has_overlapping_shards(planned, carried)
-        assert list_differences(planned(X, rows), jax.jit(step)(X, rows)) == []
+        planned = check_step(step, 3, X, rows, rtol=1e-12, atol=1e-12, hints={"scan/carry_0": 1})
+    assert has_overlapping_shards(planned, planned.partition.graph.tensor_index["scan/carry_0"])

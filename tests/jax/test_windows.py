@@ -7,6 +7,7 @@ import pytest
 from jax import lax
 
 import tofu.jax
+from tests.jax.comparison import assert_close, check_step
 from tofu.errors import UnsupportedError
 from tofu.jax.frontend.versions import in_double_precision
 
@@ -55,8 +56,7 @@ CONSTANT = {
 @pytest.mark.parametrize("name", CONSTANT)
 def test_windows_at_constant_positions(name, workers):
     function, expected = CONSTANT[name]
-    made = tofu.jax.partition(function, workers, (Y,), hints={"y": 0})
-    np.testing.assert_array_equal(made(Y), jax.jit(function)(Y))
+    made = check_step(function, workers, Y, rtol=0, atol=0, hints={"y": 0})
     if COLUMNS % workers == 0:
         assert made.plan.communication_bytes <= expected(workers)
 
@@ -94,8 +94,7 @@ STENCILS = {
 @pytest.mark.parametrize("name", STENCILS)
 def test_stencils_move_halos(name, workers):
     function, rows = STENCILS[name]
-    made = tofu.jax.partition(function, workers, (Y,), hints={"y": 0})
-    np.testing.assert_allclose(made(Y), jax.jit(function)(Y), rtol=1e-6, atol=1e-6)
+    made = check_step(function, workers, Y, rtol=1e-6, atol=1e-6, hints={"y": 0})
     assert made.plan.communication_bytes <= rows * (workers - 1) * ROW
 
 
@@ -142,8 +141,7 @@ def test_gradients_of_windows():
     gradient = jax.grad(loss, argnums=(0, 1))
     made = tofu.jax.partition(gradient, 4, (Y, R, jnp.int32(0)), hints={"y": 0})
     for at in (0, 7, 21):
-        for found, wanted in zip(made(Y, R, jnp.int32(at)), jax.jit(gradient)(Y, R, jnp.int32(at)), strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+        assert_close(made(Y, R, jnp.int32(at)), jax.jit(gradient)(Y, R, jnp.int32(at)))
 
 
 def draw_index(draws, extent, count):
@@ -187,19 +185,14 @@ def test_random_positions(seed):
         return read * 2, gradient, *(update(x.at[at], new) * 2 for update in UPDATES)
 
     data = [jnp.asarray(index) for index, is_data in zip(indices, are_data, strict=True) if is_data]
-    workers = int(draws.choice([2, 3, 4]))
-    made = tofu.jax.partition(step, workers, (x, data))
-    for found, wanted in zip(made(x, data), jax.jit(step)(x, data), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    check_step(step, int(draws.choice([2, 3, 4])), x, data, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
     ("workers", "extent", "room"), [(2, 1, (0, 2, 0)), (2, 2, (0, 3, 0)), (4, 5, (0, 10, 0)), (3, 2, (4, 0, 1))]
 )
 def test_a_part_that_is_only_padding_has_its_number(workers, extent, room):
-    x = jnp.ones(extent)
-    made = tofu.jax.partition(lambda x: lax.pad(x, -1.0, (room,)), workers, (x,), cache=False)
-    np.testing.assert_array_equal(made(x), lax.pad(x, -1.0, (room,)))
+    check_step(lambda x: lax.pad(x, -1.0, (room,)), workers, jnp.ones(extent), cache=False)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "float32"])
@@ -216,8 +209,7 @@ def test_windows_beyond_the_border_have_neutral_numbers(join, dtype, dimension):
         neutral = np.asarray(least if join is lax.max else greatest, dtype)
         return lax.reduce_window(x, neutral, join, (3, 2), (2, 1), ((1, 1), (0, 1)))
 
-    made = tofu.jax.partition(pool, 2, (x,), hints={"x": dimension})
-    np.testing.assert_array_equal(made(x), pool(x))
+    check_step(pool, 2, x, rtol=0, atol=0, hints={"x": dimension})
 
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID", ((1, 0), (2, 1), (0, 0))])
@@ -268,8 +260,7 @@ def test_random_concatenations(seed):
         return jnp.concatenate([pieces[n] for n in order]) * 2
 
     workers = int(draws.choice([2, 3, 4, 8]))
-    made = tofu.jax.partition(step, workers, (x, y), hints={"x": 0} if extent % workers == 0 else {})
-    np.testing.assert_allclose(made(x, y), step(x, y), rtol=1e-5, atol=1e-6)
+    check_step(step, workers, x, y, atol=1e-6, hints={"x": 0} if extent % workers == 0 else {})
 
 
 UNUSUAL = {
@@ -295,6 +286,4 @@ UNUSUAL = {
 
 @pytest.mark.parametrize("name", UNUSUAL)
 def test_unusual_indices(name):
-    x = jnp.arange(24.0).reshape(6, 4)
-    made = tofu.jax.partition(UNUSUAL[name], 2, (x,))
-    np.testing.assert_array_equal(made(x), jax.jit(UNUSUAL[name])(x))
+    check_step(UNUSUAL[name], 2, jnp.arange(24.0).reshape(6, 4), rtol=0, atol=0)

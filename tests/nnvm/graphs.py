@@ -1,19 +1,14 @@
-import ctypes
-
 import mxnet as mx
 import numpy as np
 
 import tofu
 from tofu import _mxnet
-
-
-def wrap(handle):
-    return mx.sym.Symbol(ctypes.c_void_p(handle))
+from tofu.mxnet.frontend.read_symbol import wrap_symbol
 
 
 def training_graph(symbol, wrt):
     """The symbol must outlive the use of its handle."""
-    return wrap(_mxnet.training_graph(symbol.handle.value, list(wrt)))
+    return wrap_symbol(_mxnet.training_graph(symbol.handle.value, list(wrt)))
 
 
 def emit(symbol, workers, **options):

@@ -17,56 +17,38 @@ from tofu import _mxnet
 def random_view(seed):
     rng = random.Random(seed)
     variables, operators = rng.randint(1, 3), rng.randint(3, 6)
-    names = "names", "group", "is_variable", "is_skipped", "first_entry", "first_read", "read", "access"
-    columns = {name: [] for name in (*names, "buffer", "is_added", "in_place")}
-    owner = []  # by entry
+    nodes, in_place = [], []
+    owner, buffer = [], []  # by entry
     for node in range(variables + operators):
         is_variable = node < variables
         worker = rng.randrange(2)
-        columns["names"].append(f"n{node}")
-        columns["group"].append(worker)
-        columns["is_variable"].append(int(is_variable))
-        columns["is_skipped"].append(0)
-        columns["first_entry"].append(len(columns["buffer"]))
-        columns["first_read"].append(len(columns["read"]))
         inputs = [] if is_variable else rng.sample(range(len(owner)), min(len(owner), rng.randint(1, 3)))
+        reads = []
         for entry in inputs:
             changes = entry < variables and rng.random() < 0.25
-            columns["read"].append(entry)
-            columns["access"].append(CHANGE if changes else rng.choice((READ, READ, READ, READ, SHAPE, SPOIL)))
+            reads.append((entry, CHANGE if changes else rng.choice((READ, READ, READ, READ, SHAPE, SPOIL))))
+        first_entry = len(owner)
         for output in range(1 if is_variable or rng.random() < 0.8 else 2):
-            own = [columns["buffer"][e] for e in range(variables, len(owner)) if owner[e] == worker]
+            own = [buffer[e] for e in range(variables, len(owner)) if owner[e] == worker]
             is_shared = not is_variable and own and rng.random() < 0.5
-            columns["buffer"].append(rng.choice(own) if is_shared else 100 + len(owner))
-            columns["is_added"].append(0)
-            for position in range(len(inputs)):
-                if rng.random() < 0.5:
-                    columns["in_place"].append((node, position, output, int(rng.random() < 0.2)))
+            buffer.append(rng.choice(own) if is_shared else 100 + len(owner))
+            in_place.extend(
+                (node, position, output, int(rng.random() < 0.2))
+                for position in range(len(inputs))
+                if rng.random() < 0.5
+            )
             owner.append(worker)
-    columns["first_entry"].append(len(owner))
-    columns["first_read"].append(len(columns["read"]))
-    columns["outputs"] = [len(owner) - 1]
-    if rng.random() < 0.4:
-        add_in_place(columns, rng)
-    view = {name: np.array(values, np.int64) for name, values in columns.items() if name != "names"}
-    return view | {"names": columns["names"], "in_place": view["in_place"].reshape(-1, 4)}
-
-
-def add_in_place(columns, rng):
-    first, second = sorted(rng.sample(range(len(columns["buffer"])), 2))
-    node = len(columns["names"])
-    for name, value in {"names": f"n{node}", "group": columns["group"][-1], "is_variable": 0, "is_skipped": 1}.items():
-        columns[name].append(value)
-    columns["read"] += [first, second]
-    columns["access"] += [READ, READ]
-    columns["buffer"].append(columns["buffer"][first])
-    columns["is_added"].append(0)
-    columns["first_entry"].append(len(columns["buffer"]))
-    columns["first_read"].append(len(columns["read"]))
-    columns["outputs"].append(len(columns["buffer"]) - 1)
+        nodes.append((f"n{node}", worker, None if is_variable else reads, buffer[first_entry:]))
+    if rng.random() >= 0.4:
+        return view_of(nodes, [len(owner) - 1], in_place)
+    first, second = sorted(rng.sample(range(len(owner)), 2))
+    nodes.append((f"n{len(nodes)}", worker, [(first, READ), (second, READ)], [buffer[first]]))
+    view = view_of(nodes, [len(owner) - 1, len(owner)], in_place)
+    view["is_skipped"][-1] = 1
     if rng.random() < 0.9:
-        columns["is_added"][second] = 1
-        columns["buffer"][second] = columns["buffer"][first]
+        view["is_added"][second] = 1
+        view["buffer"][second] = buffer[first]
+    return view
 
 
 def test_rules_agree_with_all_orders_of_random_graphs():

@@ -33,16 +33,17 @@ class NumpyStep:
     def input(self, name, *shape):
         return self.variable(name, *shape, kind=TensorKind.INPUT)
 
-    def apply(self, op, name, *inputs, forward=None, **attributes):
+    def apply(self, op, name, *inputs, forward=None, sums_gradients=False, **attributes):
         """Return the output of a new operator, or its list of outputs; a backward operator names its `forward` one."""
         shapes = SHAPES[f"np.{op}"](*(self.tensors[t].shape for t in inputs), **attributes)
-        names = [name] if len(shapes) == 1 else [f"{name}.{n}" for n in range(len(shapes))]
+        names = [f"{name}_output"] if len(shapes) == 1 else [f"{name}.{n}" for n in range(len(shapes))]
         outputs = [
             self.variable(output, *shape, kind=TensorKind.INTERMEDIATE)
             for output, shape in zip(names, shapes, strict=True)
         ]
         belongs_to = next((n for n, operator in enumerate(self.operators) if operator.name == forward), None)
-        self.operators.append(Operator(name, f"np.{op}", attributes, inputs, tuple(outputs), self.phase, belongs_to))
+        rest = tuple(outputs), self.phase, belongs_to
+        self.operators.append(Operator(name, f"np.{op}", attributes, inputs, *rest, sums_gradients=sums_gradients))
         return outputs[0] if len(outputs) == 1 else outputs
 
     def graph(self):

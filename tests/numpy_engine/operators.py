@@ -29,6 +29,12 @@ def dense(data, weight, bias):
     return lambda b, o: Sum(lambda i: data[b, i] * weight[o, i]) + bias[o]
 
 
+@operator(lambda a, b, turned=(False, False): [(a[turned[0]], b[not turned[1]])])
+def product(a, b, *, turned=(False, False)):
+    left, right = turned
+    return lambda i, j: Sum(lambda k: a[(k, i) if left else (i, k)] * b[(j, k) if right else (k, j)])
+
+
 @operator(lambda d_out, data, weight: [data, weight, (weight[0],)])
 def dense_backward(d_out, data, weight):
     return (

@@ -14,14 +14,17 @@ from tofu.planning.settings import Settings
 from tofu.tdl import interpret
 
 
-@cache
-def analyse_named(name, workers, engine=NUMPY, **asked):
-    return analyse_step(Source(STEPS[name]()), engine, Settings(workers, cache=False, **asked), Observer())
+def analyse_graph(graph, workers, engine=NUMPY, **asked):
+    return analyse_step(Source(graph), engine, Settings(workers, cache=False, **asked), Observer())
+
+
+def partition_graph(graph, workers, engine=NUMPY, **asked):
+    return make_partition(analyse_graph(graph, workers, engine, **asked), Observer())
 
 
 @cache
-def partition(name, workers, engine=NUMPY, **asked):
-    return make_partition(analyse_named(name, workers, engine, **asked), Observer())
+def partition(name, workers, **asked):
+    return partition_graph(STEPS[name](), workers, **asked)
 
 
 @cache

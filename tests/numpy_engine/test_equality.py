@@ -1,11 +1,8 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from tests.numpy_engine.backend import NUMPY
 from tests.numpy_engine.runs import (
-    analyse_named,
     assert_results,
     check_run,
     compute_named,
@@ -13,12 +10,12 @@ from tests.numpy_engine.runs import (
     descend_on_shards,
     draw_values,
     partition,
+    partition_graph,
 )
 from tests.numpy_engine.steps import RATE, STEPS
 from tests.shared.random_plans import random_plan
 from tofu.errors import InfeasibleError
 from tofu.lowering import prepare_inference
-from tofu.pipeline import Observer, make_partition
 from tofu.program import write_program
 
 WORKERS = (2, 3, 4, 6, 8)
@@ -60,8 +57,7 @@ def test_other_algorithms(name, algorithm):
     ],
 )
 def test_hints(name, hint, steps):
-    task = analyse_named(name, 4)
-    made = make_partition(replace(task, settings=replace(task.settings, hints=hint)), Observer())
+    made = partition_graph(STEPS[name](), 4, hints=hint)
     (operator,) = hint
     assert made.plan.operators[operator] == steps
     check_run(made, name)

@@ -21,10 +21,10 @@ from unittest import mock
 import click
 
 from tests.search.hinted_graphs import draw_graph
-from tests.search.written_steps import WrittenOperators
+from tests.search.written_steps import pose
 from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
-from tofu.search import find_strategies, make_problem, repeated_layers
+from tofu.search import repeated_layers
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.choices import FREE, Choices
 from tofu.search.cost import price
@@ -63,10 +63,9 @@ class HintedGraph:
 def draw_case(seed, rules):
     rng = random.Random(seed)
     graph, factors = draw_graph(rng), rng.choice(FACTORS)
-    accesses = find_strategies(graph, WrittenOperators())
     with mock.patch.object(repeated_layers, "LEAST_OPERATORS", 0):
         transfer_rules = replace(RULES[rules], overlaps_given=rng.choice(UNEVEN))
-        problem = make_problem(graph, accesses, factors, rules=transfer_rules)
+        problem = pose(graph, factors, rules=transfer_rules)
     if rng.random() < 0.25:
         rates = tuple(rng.choice((1e6, 1e7, 1e9)) for _ in factors)
         waits = tuple(rng.choice((0.0, 5.0)) for _ in factors)

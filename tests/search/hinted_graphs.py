@@ -1,28 +1,23 @@
 from dataclasses import replace
 
-from tests.search.written_steps import OPERATORS, Writer, recurrence
-from tofu.graph import Operator, TensorKind
+from tests.numpy_engine.operators import like_first, operator
+from tests.search.written_steps import Writer, recurrence
 from tofu.tdl import Sum
 
 SMALL, LARGE = 4, 2**16  # bytes of an element: tensors of small elements may be replicated
 
 
-@OPERATORS.op
-def flip(x):
-    return lambda i, j: x[j, i]
-
-
-@OPERATORS.op
+@operator(like_first)
 def add_three(a, b, c):
     return lambda i, j: a[i, j] + b[i, j] + c[i, j]
 
 
-@OPERATORS.op
+@operator(lambda x: [x[:1]])
 def sum_rows(x):
     return lambda i: Sum(lambda j: x[i, j])
 
 
-@OPERATORS.op
+@operator(like_first)
 def scale_rows(x, factors):
     return lambda i, j: x[i, j] * factors[i]
 
@@ -38,36 +33,30 @@ class RandomWriter(Writer):
 
     def matrix(self, rows=None, columns=None):
         rows, columns = rows or self.draw_extent(), columns or self.draw_extent()
-        return self.resize(self.variable(f"x{len(self.tensors)}", rows, columns, TensorKind.INPUT))
+        return self.resize(self.input(f"x{len(self.tensors)}", rows, columns))
 
     def draw_extent(self):
         return self.rng.choice((2, 3, 4, 4, 6, 8, 8, 9))
 
-    def make(self, op, inputs, shape):
-        name = f"{op}{len(self.operators)}"
-        output = self.variable(f"{name}_output", *((*shape, 1)[:2]), TensorKind.INTERMEDIATE)
-        self.tensors[output] = replace(self.tensors[output], shape=tuple(shape))
-        self.operators.append(Operator(name, op, {}, tuple(inputs), (output,), self.phase))
-        return self.resize(output)
+    def apply(self, op, *inputs, **rest):
+        return self.resize(super().apply(op, *inputs, **rest))
 
     def draw_operator(self, matrices):
         rng, x = self.rng, self.rng.choice(matrices)
-        rows, columns = shape = self.tensors[x].shape
+        shape = self.tensors[x].shape
         alike = [t for t in matrices if self.tensors[t].shape == shape]
-        kind = rng.choice(("product", "activate", "activate", "flip", "add", "add", "add_three", "scale_rows"))
+        kind = rng.choice(("product", "tanh", "tanh", "transpose", "add", "add", "add_three", "scale_rows"))
         if kind == "product":
-            fitting = [t for t in matrices if self.tensors[t].shape[0] == columns]
-            other = rng.choice(fitting) if fitting and rng.random() < 0.5 else self.matrix(columns)
-            return self.resize(self.apply("product", x, other))
-        if kind == "flip":
-            return self.make(kind, (x,), (columns, rows))
-        if kind == "activate":
-            return self.make(kind, (x,), shape)
+            fitting = [t for t in matrices if self.tensors[t].shape[0] == shape[1]]
+            other = rng.choice(fitting) if fitting and rng.random() < 0.5 else self.matrix(shape[1])
+            return self.apply(kind, x, other)
+        if kind in ("tanh", "transpose"):
+            return self.apply(kind, x)
         if kind == "scale_rows":
-            return self.make(kind, (x, self.make("sum_rows", (rng.choice(alike),), (rows,))), shape)
+            return self.apply(kind, x, self.apply("sum_rows", rng.choice(alike)))
         draw_operand = lambda: rng.choice(alike) if rng.random() < 0.5 else self.matrix(*shape)  # noqa: E731
         others = [draw_operand() for _ in range(2 if kind == "add_three" else 1)]
-        return self.make(kind, (x, *others), shape)
+        return self.apply(kind, x, *others)
 
 
 def draw_graph(rng):
@@ -79,5 +68,5 @@ def draw_graph(rng):
     for _ in range(rng.randint(1, 4)):
         matrices.append(write.draw_operator(matrices))
     read = {t for operator in write.operators for t in operator.inputs}
-    outputs = [t for t in matrices if t not in read or rng.random() < 0.2]
-    return write.graph(outputs)
+    write.outputs = [t for t in matrices if t not in read or rng.random() < 0.2]
+    return write.graph()

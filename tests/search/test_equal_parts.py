@@ -5,7 +5,8 @@ import pytest
 
 from tests.numpy_engine.backend import NumpyBackend
 from tests.numpy_engine.front_end import NumpyFrontEnd
-from tests.numpy_engine.steps import perceptron
+from tests.numpy_engine.runs import partition_graph
+from tests.numpy_engine.steps import perceptron, wide_perceptron
 from tofu import core
 from tofu.errors import InfeasibleError, PlanError
 from tofu.search.geometry import find_shards
@@ -13,14 +14,6 @@ from tofu.search.geometry import find_shards
 EVEN = core.Engine(NumpyFrontEnd(), NumpyBackend(), core.TransferRules(splits_equally=True))
 
 OVERLAPPING = core.Engine(NumpyFrontEnd(), NumpyBackend(), core.TransferRules(splits_equally=True, overlaps=True))
-
-
-def partition_graph(engine, graph=None, workers=4, **settings):
-    """Partition a network whose extents 90 and 12 divide by 2 once and twice, or another graph."""
-    graph = perceptron(batch=120, inputs=100, hidden=90) if graph is None else graph
-    observe = core.Observer()
-    task = core.analyse_step(core.Source(graph), engine, core.Settings(workers=workers, **settings), observe)
-    return core.make_partition(task, observe)
 
 
 def find_extents(partition):
@@ -34,7 +27,7 @@ def find_extents(partition):
 )
 @pytest.mark.parametrize("workers", [6, 8])
 def test_all_shards_are_equal(algorithm, workers):
-    partition = partition_graph(EVEN, workers=workers, algorithm=algorithm)
+    partition = partition_graph(wide_perceptron(), workers, EVEN, algorithm=algorithm)
     assert all(len(extents) == 1 for extents in find_extents(partition))
 
 
@@ -42,7 +35,7 @@ def test_all_shards_are_equal(algorithm, workers):
 def test_shards_within_a_step_may_overlap(workers):
     """Overlapping shards have one extent; arguments and results are split without a remainder."""
     graph = perceptron(batch=121, inputs=99, hidden=91, classes=11)
-    partition = partition_graph(OVERLAPPING, graph, workers=workers)
+    partition = partition_graph(graph, workers, OVERLAPPING)
     extents, overlapping = find_extents(partition), set()
     assert all(len(found) == 1 for found in extents)
     for t, (tensor, (extent,)) in enumerate(zip(graph.tensors, extents, strict=True)):
@@ -58,7 +51,7 @@ def test_splits_without_equal_parts_are_refused():
     with pytest.raises(
         PlanError, match="dimension 0 has extent 90, already in 2 parts; round 2 needs 2 more of each, all equal"
     ):
-        partition_graph(EVEN, hints={"weight0": 0})
+        partition_graph(wide_perceptron(), 4, EVEN, hints={"weight0": 0})
     remedy = "Use a number of workers that divides 121, or a batch that 2 divides"
     with pytest.raises(InfeasibleError, match=rf"no operator has an axis left .* 2 equal parts; .*, 121\. {remedy}"):
-        partition_graph(EVEN, perceptron(batch=121, inputs=99, hidden=91, classes=11))
+        partition_graph(perceptron(batch=121, inputs=99, hidden=91, classes=11), 4, EVEN)

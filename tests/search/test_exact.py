@@ -127,6 +127,21 @@ def test_a_search_without_time_keeps_a_better_start():
     assert improved > 0
 
 
+def test_a_search_ends_if_no_plan_is_better_than_a_known_one():
+    ended = 0
+    for seed in range(30):
+        spec = random_graph(seed, largest=12)
+        spec.shares_regions = seed % 2 == 0
+        best = _core.search_exact(spec.native(), [2, 2, 2])
+        least = sum(best.plan.round_bytes)
+        for known in (0, least // 2, least, least + 1):
+            found = _core.search_exact(spec.native(), [2, 2, 2], max_table_entries=16, known_bytes=known)
+            assert found.lower_bound <= least <= sum(found.plan.round_bytes)
+            assert found.lower_bound >= known or sum(found.plan.round_bytes) == least
+            ended += found.num_sweeps < best.num_sweeps or sum(found.plan.round_bytes) > least
+    assert ended > 0
+
+
 def test_hints_are_stronger_than_a_start():
     changed = 0
     for seed in range(12):

@@ -4,33 +4,31 @@ from dataclasses import replace
 
 import pytest
 
-from tests.search.written_steps import Writer, WrittenOperators
-from tofu.graph import Carry, Phase, TensorKind
+from tests.numpy_engine.front_end import ITEM_BYTES
+from tests.search.written_steps import Writer, pose
+from tofu.graph import Carry, TensorKind
 from tofu.program import check_program, write_program
-from tofu.search import factorize, find_strategies, make_problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate, price
 
-ROWS, WIDTH, ITEM = 128, 256, 4
+ROWS, WIDTH = 128, 256
 
 
 def make_loop(times):
     write = Writer()
-    start = write.variable("start", ROWS, WIDTH, TensorKind.INPUT)
+    start = write.input("start", ROWS, WIDTH)
     weight = write.variable("weight", WIDTH, WIDTH)
-    state = write.variable("state", ROWS, WIDTH, TensorKind.CARRY)
-    write.phase = Phase.FORWARD
-    following = write.apply("activate", write.apply("product", state, weight))
+    state = write.variable("state", ROWS, WIDTH, kind=TensorKind.CARRY)
+    following = write.apply("tanh", write.apply("product", state, weight))
     for tensor in range(state, following + 1):
         write.tensors[tensor] = replace(write.tensors[tensor], times=times)
-    last = write.variable("last", ROWS, WIDTH, TensorKind.CARRY)
-    end = write.apply("activate", last)
-    return write.graph([end], carries=(Carry(state, (start, following), last),))
+    last = write.variable("last", ROWS, WIDTH, kind=TensorKind.CARRY)
+    write.outputs = [write.apply("tanh", last)]
+    return replace(write.graph(), carries=(Carry(state, (start, following), last),))
 
 
 def solve(times, **hints):
-    graph = make_loop(times)
-    problem = make_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
+    problem = pose(make_loop(times))
     choices = ALGORITHMS["exact"].solve(problem, hints).choices
     moved = evaluate(choices).total_bytes
     program = write_program(choices)
@@ -40,8 +38,8 @@ def solve(times, **hints):
 
 def test_carries_move_in_each_iteration_and_weights_once():
     hints = {"product0": ["i", "j"], "weight": [0, 0], "state": [0, 1], "start": [0, 1]}
-    weight = 4 * (WIDTH - WIDTH // 4) * WIDTH // 2 * ITEM
-    state = 4 * ROWS // 2 * WIDTH // 2 * ITEM
+    weight = 4 * (WIDTH - WIDTH // 4) * WIDTH // 2 * ITEM_BYTES
+    state = 4 * ROWS // 2 * WIDTH // 2 * ITEM_BYTES
     for times in (1, 2, 7):
         assert solve(times, **hints)[2].remote_bytes == weight + times * state
 
@@ -52,7 +50,7 @@ def test_the_search_multiplies_bytes_by_iterations():
     product = problem.graph.operator_index["product0"]
     axes = [problem.accesses[product].axes[axis] for axis in choices.operators[product]]
     assert axes == ["i", "i"]
-    assert program.remote_bytes == 3 * WIDTH * WIDTH * ITEM
+    assert program.remote_bytes == 3 * WIDTH * WIDTH * ITEM_BYTES
 
 
 @pytest.mark.parametrize(
@@ -65,9 +63,7 @@ def test_the_search_multiplies_bytes_by_iterations():
     ],
 )
 def test_claims_name_loops(algorithm, claim):
-    graph = make_loop(7)
-    problem = make_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
-    solution = ALGORITHMS[algorithm].solve(problem)
+    solution = ALGORITHMS[algorithm].solve(pose(make_loop(7)))
     assert ALGORITHMS[algorithm].describe_optimality(price(solution.choices), solution.proofs) == claim
 
 

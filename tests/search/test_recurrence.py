@@ -156,24 +156,14 @@ def test_families_are_refined_by_kind():
     assert equal.refine(("a", "a", "b", "a", "b", "b")) == EqualParts(((0, 3), (2, 5)), ((6, 7),))
 
 
-@pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_layers_stay_apart(kind):
-    model = RECURRENT_MODELS[kind]("float32")
-    graph = read_training_graph(model.symbol, model.shapes)
-    found = find_families(graph)
-    mark = "_" if kind == "gru" else ""
+@pytest.mark.parametrize("name", ["lstm", "gru", "gluon_lstm", "gluon_gru"])
+def test_layers_stay_apart(name):
+    model = RECURRENT_MODELS[name]("float32")
+    found = find_families(read_training_graph(model.symbol, model.shapes))
+    kind, mark = name.removeprefix("gluon_"), "_" if name == "gru" else ""
     for layer in range(2):
         for part in PRODUCTS:
             assert name_steps(f"{kind}{layer}_t{{}}_{mark}{part}", range(STEPS)) in found
-
-
-@pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_gluon_cells_are_coalesced(kind):
-    model = RECURRENT_MODELS[f"gluon_{kind}"]("float32")
-    graph = read_training_graph(model.symbol, model.shapes)
-    for layer in range(2):
-        for part in PRODUCTS:
-            assert name_steps(f"{kind}{layer}_t{{}}_{part}", range(STEPS)) in find_families(graph)
 
 
 def test_other_models_have_no_equal_parts():

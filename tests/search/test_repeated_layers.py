@@ -5,6 +5,7 @@ import pytest
 
 from tests.numpy_engine.backend import NumpyBackend
 from tests.numpy_engine.front_end import NumpyFrontEnd
+from tests.numpy_engine.runs import analyse_graph, partition_graph
 from tests.numpy_engine.steps import deep_perceptron
 from tofu import core
 from tofu.search import find_strategies, repeated_layers
@@ -24,14 +25,6 @@ def in_small_graphs(monkeypatch):
 
 
 pytestmark = pytest.mark.usefixtures("in_small_graphs")
-
-
-def partition_graph(engine, graph, workers=4, **settings):
-    observe = core.Observer()
-    task = core.analyse_step(
-        core.Source(graph), engine, core.Settings(workers=workers, cache=False, **settings), observe
-    )
-    return core.make_partition(task, observe)
 
 
 def find_families(graph):
@@ -58,8 +51,7 @@ def test_every_second_layer_is_tied():
 
 
 def test_layers_are_tied_less_and_less_unless_they_are_always_tied():
-    settings = core.Settings(workers=4, cache=False)
-    problem = core.analyse_step(core.Source(deep_perceptron(10)), TYING, settings, core.Observer()).problem
+    problem = analyse_graph(deep_perceptron(10), 4, TYING).problem
     for always_ties, periods in ((False, [1, 2, None]), (True, [1])):
         listed = replace(problem, always_ties=always_ties).list_attempts({}, {})
         assert [attempt.period if attempt.layers.operators else None for attempt in listed] == periods
@@ -89,7 +81,7 @@ def test_a_different_layer_is_not_tied():
 @pytest.mark.parametrize(("layers", "batch"), [(8, 640), (11, 160)])
 def test_alternating_plans_are_found(engines, layers, batch):
     """Layers two apart are tied, so plans may alternate."""
-    tied, apart = (partition_graph(engine, deep_perceptron(layers, batch=batch)) for engine in engines)
+    tied, apart = (partition_graph(deep_perceptron(layers, batch=batch), 4, engine) for engine in engines)
     assert apart.plan.optimality == "optimal"
     assert tied.plan.optimality == "optimal among plans that treat every second repeated layer alike"
     assert tied.plan.communication_bytes == apart.plan.communication_bytes
@@ -99,7 +91,7 @@ def test_alternating_plans_are_found(engines, layers, batch):
 
 def test_tying_the_first_and_last_layer_costs_a_little():
     tied, apart = (
-        partition_graph(engine, deep_perceptron(16, batch=32)).plan.communication_bytes for engine in (TYING, APART)
+        partition_graph(deep_perceptron(16, batch=32), 4, engine).plan.communication_bytes for engine in (TYING, APART)
     )
     assert apart < tied < 1.1 * apart
 
@@ -116,20 +108,20 @@ def test_a_search_that_is_too_large_ties_all_layers_or_none(monkeypatch, largest
         return make_graph(problem)
 
     monkeypatch.setattr(Problem, "search_graph", property(fail))
-    assert partition_graph(TYING, deep_perceptron(8)).plan.optimality == optimality
+    assert partition_graph(deep_perceptron(8), 4, TYING).plan.optimality == optimality
 
 
 def test_small_graphs_are_not_tied(monkeypatch):
     graph = deep_perceptron(8)
     monkeypatch.setattr(repeated_layers, "LEAST_OPERATORS", len(graph.operators) + 1)
-    assert partition_graph(TYING, graph).plan.optimality == "optimal"
+    assert partition_graph(graph, 4, TYING).plan.optimality == "optimal"
     assert find_families(deep_perceptron(LEAST_LAYERS - 1)) == (set(), set())
 
 
 def test_a_hint_for_one_layer_unties_it():
     graph = deep_perceptron(12)
-    other = 1 - partition_graph(TYING, graph).plan.tensors["weight5"][0]
-    tied, apart = (partition_graph(engine, graph, hints={"weight5": other}).plan for engine in (TYING, APART))
+    other = 1 - partition_graph(graph, 4, TYING).plan.tensors["weight5"][0]
+    tied, apart = (partition_graph(graph, 4, engine, hints={"weight5": other}).plan for engine in (TYING, APART))
     assert tied.tensors["weight5"] == (other, other)
     assert (tied.tensors, tied.operators) == (apart.tensors, apart.operators)
     assert tied.optimality == apart.optimality == "optimal"

@@ -7,15 +7,10 @@ from tests.shared.parallelism import StepSize, list_hand_plans
 from tests.shared.rings import Link
 
 HOSTS = [Link(4, 50e9, 20e-6), Link(8, 450e9, 5e-6)]
-LLAMA_8B = {"trained": 8_030_261_248, "layers": 32, "width": 4096}
 
 
 def find(size, links):
     return {plan.name: plan for plan in list_hand_plans(size, links)}
-
-
-def size_llama(samples, **sizes):
-    return StepSize(**{"tokens": 4096 * samples, **LLAMA_8B, **sizes}, samples=samples)
 
 
 def test_state_and_bytes_of_a_million_parameters_on_four_devices():
@@ -78,26 +73,6 @@ def test_frozen_weights_have_no_gradients():
 def test_data_parallelism_on_a_graph_gathers_nodes():
     plain, graph = (find(StepSize(trained=1000, samples=64, exchanged_bytes=count), HOSTS)["DP"] for count in (0, 3200))
     assert graph.received_bytes - plain.received_bytes == 3200 * 31 / 32
-
-
-@pytest.mark.parametrize(
-    ("size", "devices", "expected"),
-    [
-        (size_llama(16), 8, {"DP": 28.1, "ZeRO-1": 28.1, "FSDP": 42.2, "TP 8": 180.4}),
-        (size_llama(64, tokens=16 * 4096), 64, {"DP": 31.6, "FSDP": 47.4, "TP 8 x DP": 26.1}),
-        (size_llama(256, tokens=16 * 4096), 256, {"DP": 32.0, "FSDP": 48.0, "TP 8 x DP": 9.5}),
-        (
-            size_llama(64, trained=70_553_706_496, layers=80, width=8192, tokens=16 * 4096),
-            64,
-            {"DP": 277.8, "FSDP": 416.7, "TP 8 x DP": 143.6},
-        ),
-    ],
-)
-def test_published_models_receive_the_gigabytes_of_the_formulas(size, devices, expected):
-    """Compare with 4P (k - 1)/k, 6P (k - 1)/k and 12 L (t - 1)/t B T d 2/dp + 4P/t (dp - 1)/dp."""
-    plans = find(size, [Link(devices, 450e9, 5e-6)])
-    found = {name: plans[name].received_bytes / 1e9 for name in expected}
-    assert found == {name: pytest.approx(value, abs=0.06) for name, value in expected.items()}
 
 
 def test_examples_in_the_documentation_hold():

@@ -27,6 +27,7 @@ from tofu.errors import DescriptionError
         ("true", None, True),
         ("relu", None, "relu"),
         ("-1", None, -1),
+        ("-inf", None, float("-inf")),
         (" (1, 2) ", None, (1, 2)),
         ([1, 2], None, (1, 2)),
         (5, None, 5),

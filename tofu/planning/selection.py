@@ -20,13 +20,14 @@ from tofu.search.cost import evaluate, price
 from tofu.search.feasibility import explain_unsplit_round
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.rounds import MOST_ORDERS, count_orders
-from tofu.search.solve import Effort, Progress, Proof, Solution, combine_proofs
+from tofu.search.solve import NO_KNOWN_COST, Effort, Progress, Proof, Solution, combine_proofs
 from tofu.search.topology import read_arrangement
 from tofu.sizes import format_limit
 
 logger = logging.getLogger("tofu")
 
 UNPROVED = "nothing is proved"
+NEARLY_OPTIMAL = 1.005
 SPLIT_SHARE = 0.3
 """Share of the effort for a plan without replication, from which the search with replication starts."""
 AS_GIVEN = f"applied as passed; {UNPROVED}"
@@ -198,8 +199,11 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
         candidates += proving
     if not candidates:
         raise errors[0]
-    open_ends = [solution.choices.problem for solution in proving if not _is_nearly_optimal(solution)]
+    known_cost = min(price(solution.choices) for solution in candidates)
+    open_ends = [solution.choices.problem for solution in proving if not _is_closed(solution, known_cost)]
     if algorithm.is_search and open_ends:
+        if is_free:  # the first search tied all layers, in a share of the time
+            candidates += _solve(open_ends, settings, effort, known=candidates)[0]
         split = _split_evenly_with_free_memory if is_free else Problem.split_evenly
         candidates += _solve(open_ends, settings, effort, split, candidates)[0]
     best = min(candidates, key=lambda solution: price(solution.choices))
@@ -211,9 +215,11 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     return Selection(best.choices, algorithm.name, optimality, bound, held)
 
 
-def _is_nearly_optimal(solution: Solution) -> bool:
-    cost = price(solution.choices)
-    return any(cost <= 1.001 * proof.lower_bound for proof in solution.proofs if proof.lower_bound is not None)
+def _is_closed(solution: Solution, known_cost: int) -> bool:
+    """Return True if a longer search could find hardly better plans than the best known one."""
+    return any(
+        known_cost <= NEARLY_OPTIMAL * proof.lower_bound for proof in solution.proofs if proof.lower_bound is not None
+    )
 
 
 def _describe_orders(problems: Sequence[Problem], planned: int | None = None) -> str:
@@ -243,13 +249,16 @@ def _solve(
     restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
     known: Sequence[Solution] = (),
 ) -> tuple[list[Solution], list[InfeasibleError]]:
-    found, errors = [], []
+    """Search each problem under a restriction, such as even shards. `known` are solutions without it. All compete."""
+    found: list[Solution] = []
+    errors = []
     for problem in problems:
         searched = restrict(problem)
         if searched is None:
             continue
-        starts = [s.choices for s in known if s.choices.problem.arrangement == problem.arrangement]
-        begun = replace(effort, start=min(starts, key=price, default=None))
+        rivals = [solution.choices for solution in (*known, *found)]
+        start = min((c for c in rivals if c.problem.arrangement == problem.arrangement), key=price, default=None)
+        begun = replace(effort, start=start, known_cost=min(map(price, rivals), default=NO_KNOWN_COST))
         try:
             solution = ALGORITHMS[settings.algorithm].solve(
                 searched, settings.hints, begun, settings.on_infeasible != "error"

@@ -163,8 +163,9 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     left_out = [t for t, tensor in enumerate(graph.tensors) if tensor.is_inner and tensor.name not in plan.tensors]
     named_tensors = [t for t in range(len(graph.tensors)) if t not in set(left_out)]
     named_operators = [o for o, operator in enumerate(graph.operators) if not operator.is_inner]
-    names = [*(graph.tensors[t].name for t in named_tensors), *(graph.operators[o].name for o in named_operators)]
-    _check_names(graph, plan, names)
+    missing = [graph.tensors[t].name for t in named_tensors if graph.tensors[t].name not in plan.tensors]
+    missing += [graph.operators[o].name for o in named_operators if graph.operators[o].name not in plan.operators]
+    _check_names(graph, plan, list(dict.fromkeys(missing)))
     kept, reread = (tuple(graph.tensor_index[name] for name in names) for names in (plan.kept, plan.reread))
     problems: list[str] = []
     operators = _resolve_all(problem, "operator", named_operators, plan.operators, problems)
@@ -176,15 +177,13 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     return make_choices(problem, rows, layouts, kept, reread)
 
 
-def _check_names(graph: Graph, plan: Plan, named: Sequence[str]) -> None:
-    missing = [
-        f"{name} is not in the plan" for name in named if name not in plan.tensors and name not in plan.operators
-    ]
+def _check_names(graph: Graph, plan: Plan, missing: Sequence[str]) -> None:
+    problems = [f"{name} is not in the plan" for name in missing[:8]]
     extra = [f"{name} is not in the graph" for name in plan.tensors if name not in graph.tensor_index]
     extra += [f"{name} is kept, but not in the graph" for name in plan.kept if name not in graph.tensor_index]
     extra += [f"{name} is read again, but not in the graph" for name in plan.reread if name not in graph.tensor_index]
     extra += [f"{name} is not in the graph" for name in plan.operators if name not in graph.operator_index]
-    raise_together(PlanError, "The plan is of another graph:", [*missing[:8], *extra[:8]])
+    raise_together(PlanError, "The plan is of another graph:", [*problems, *extra[:8]])
     written = [name for name in plan.kept if graph.tensor_index[name] in graph.written_in_place]
     raise_together(PlanError, "Fetched regions of tensors that operators update in place cannot be kept:", written)
     both = sorted({*plan.kept} & {*plan.reread})

@@ -16,6 +16,7 @@ from tofu.validation import show
 
 DEFAULT_SEARCH_SECONDS = 10.0
 LONGEST_SEARCH_SECONDS = 10**7  # four months
+NO_KNOWN_COST = 2**63 - 1
 EFFORT_FOR_EQUAL_LAYERS = 0.5
 """Share of the effort for plans that split all repeated layers alike."""
 
@@ -34,11 +35,14 @@ class Effort:
         The time limit of the exact search, in seconds.
     start
         A known plan. The exact search returns this plan or a better one.
+    known_cost
+        The cost of a plan of another search. The exact search ends when it can find no cheaper plan.
     """
 
     seconds: float = DEFAULT_SEARCH_SECONDS
     progress: Progress | None = None
     start: Choices | None = None
+    known_cost: int = NO_KNOWN_COST
 
     def take(self, share: float) -> Effort:
         """Return a copy with the time limit multiplied by `share`, a number from 0 to 1."""
@@ -124,10 +128,11 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
             latencies=costs["latencies"],
             start=None if effort.start is None else (effort.start.operators, effort.start.tensors),
             refines_start=refines_start,
+            known_bytes=effort.known_cost,
         )
         refines_start = True
         start = Choices(problem, result.plan.operators, result.plan.tensors)
-        effort = Effort(max(effort.seconds - result.spent_seconds, 0.0), effort.progress, start)
+        effort = replace(effort, seconds=max(effort.seconds - result.spent_seconds, 0.0), start=start)
         return result
 
     found = _search(problem, fixed, search)

@@ -41,6 +41,24 @@ class ExactSearch {
   ExactResult Run() {
     FindRecursivePlan();
     OfferGivenPlan();
+    return SearchFromStart();
+  }
+
+  /*! \brief Improve a plan of this grid. */
+  ExactResult Improve(const SearchResult& plan) {
+    Offer(plan);
+    return SearchFromStart();
+  }
+
+ private:
+  static constexpr int kMostJoined = 3;  // rounds of a coarse grid
+
+  struct CoarsePlan {
+    int64_t bytes;
+    JoinedRounds joined;
+  };
+
+  ExactResult SearchFromStart() {
     const bool is_large = grid_.num_rounds() > limits_.max_fine_rounds;
     if (is_large) SearchOnLargeGrid();
     if (is_large && is_proved()) return MakeResult();
@@ -61,18 +79,12 @@ class ExactSearch {
     return MakeResult();
   }
 
- private:
-  static constexpr int kMostJoined = 3;  // rounds of a coarse grid
-
-  struct CoarsePlan {
-    int64_t bytes;
-    JoinedRounds joined;
-  };
-
   bool has_plan() const { return start_ || state_.has_plan(); }
 
-  /*! \brief Return true if the plan that the search starts from costs no more than the bound. */
-  bool is_proved() const { return start_ && start_->bytes <= state_.bound(); }
+  /*! \brief Return true if no plan is better than the start, or than one found elsewhere. */
+  bool is_proved() const {
+    return start_ && std::min(start_->bytes, limits_.known_bytes) <= state_.bound();
+  }
 
   /*! \brief Return true if the gap between this plan and the bound is at most 1 / `part` of the
    * bound. */
@@ -162,7 +174,8 @@ class ExactSearch {
     const std::optional<Hints> hints = JoinHints(hints_, joined);
     if (!hints) return;
     TryOffer([&] {
-      const SearchResult found = search(JoinRounds(grid_, joined), *hints);
+      SearchResult found = search(JoinRounds(grid_, joined), *hints);
+      if (start_ && found.total_bytes() >= start_->bytes) return found;  // it is too expensive
       return RefinePlan(graph_, grid_, hints_, found.assignment, joined);
     });
   }
@@ -294,9 +307,11 @@ ExactResult TakeBetter(ExactResult first, ExactResult second) {
   return first;
 }
 
-bool IsNearlyOptimal(const ExactResult& result) {
+/*! \brief Return true if other plans are hardly better than this one, or than a plan of
+ * `known_bytes`. */
+bool IsNearlyOptimal(const ExactResult& result, int64_t known_bytes) {
   constexpr int64_t kNarrow = 1000;
-  const int64_t gap = result.plan.total_bytes() - result.lower_bound;
+  const int64_t gap = std::min(result.plan.total_bytes(), known_bytes) - result.lower_bound;
   return result.is_optimal || gap <= result.lower_bound / kNarrow;
 }
 
@@ -308,22 +323,23 @@ ExactResult SearchExact(const Graph& graph, const WorkerGrid& grid, const Hints&
   constexpr double kSecondShare = 0.5;  // effort of a search by classes after one without
   const bool has_second = grid.num_rounds() > 1 && grid.num_rounds() <= limits.max_fine_rounds &&
                           limits.max_fine_rounds < kOnlyFine;
-  const auto search = [&](const ExactLimits& effort) {
-    return ExactSearch(graph, grid, hints, effort, progress, start).Run();
+  const auto begin = [&](const ExactLimits& effort) {
+    return ExactSearch(graph, grid, hints, effort, progress, start);
   };
-  ExactLimits second = limits;
-  second.max_fine_rounds = 0;
+  ExactLimits by_classes = limits;
+  by_classes.max_fine_rounds = 0;
   std::optional<ExactResult> first;
   try {
-    first = search(limits);
+    first = begin(limits).Run();
   } catch (const std::runtime_error&) {
     if (!has_second) throw;
-    return search(second);
+    return begin(by_classes).Run();
   }
-  if (!has_second || IsNearlyOptimal(*first)) return *std::move(first);
-  second.seconds *= kSecondShare;
+  if (!has_second || IsNearlyOptimal(*first, limits.known_bytes)) return *std::move(first);
+  by_classes.seconds *= kSecondShare;
+  by_classes.refines_start = true;
   try {
-    return TakeBetter(*first, search(second));
+    return TakeBetter(*first, begin(by_classes).Improve(first->plan));
   } catch (const std::runtime_error&) {
     return *std::move(first);
   } catch (const std::bad_alloc&) {

@@ -40,7 +40,8 @@ constexpr int kOnlyFine = std::numeric_limits<int>::max();
  * \brief Limits of the exact search. The recursive search, which it starts from, does not count.
  *
  * `seconds` are counted in operations, so that a search that runs out of time finds the same plan
- * in every run. After `processor_seconds` on all processors together, it ends in any case.
+ * in every run. After `processor_seconds` on all processors together, it ends in any case. It also
+ * ends when its bound reaches `known_bytes`.
  */
 struct ExactLimits {
   double seconds = 60;
@@ -49,6 +50,7 @@ struct ExactLimits {
   double max_bytes = 0x1p31;   // bytes of the problem, and of the tables of an elimination
   int max_fine_rounds = 3;     // grids of more rounds are also searched by coarse grids and classes
   bool refines_start = false;  // improve the given plan; leave out coarse grids
+  int64_t known_bytes = std::numeric_limits<int64_t>::max();  // cost of a plan found elsewhere
 };
 
 /*! \brief The search ends if it takes this many times the processor time that it counted. Plans may

@@ -39,7 +39,8 @@ double ExactState::ProcessorSeconds() const {
 }
 
 bool ExactState::IsOver(double share) const {
-  return spent_ >= share * limits_.seconds || ProcessorSeconds() > share * MostProcessorSeconds();
+  return bound_ >= limits_.known_bytes || spent_ >= share * limits_.seconds ||
+         ProcessorSeconds() > share * MostProcessorSeconds();
 }
 
 ExactLimits ExactState::MakeLimits(double share) const {

@@ -53,7 +53,8 @@ class ExactState {
   /*! \brief Return the remaining seconds, counted in work. */
   double SecondsLeft() const { return limits_.seconds - spent_; }
 
-  /*! \brief Return true if `share` of the work is done, or the processor time is far beyond it. */
+  /*! \brief Return true if `share` of the work is done, the processor time is far beyond it, or no
+   * plan is better than one found elsewhere. */
   bool IsOver(double share = 1) const;
 
   /*! \brief Report this cost until the state has a plan. */

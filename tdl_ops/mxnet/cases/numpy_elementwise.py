@@ -27,6 +27,8 @@ CASES = [
     Case("_npi_bitwise_not", {}, [integers(5, 7)], wrt=()),
     Case("_npi_nan_to_num", {"nan": 0.5, "posinf": 9.0, "neginf": -9.0}, [SPECIAL]),
     Case("_npi_full_like", {"fill_value": 2.5}, [(5, 7)], wrt=()),
+    Case("_npi_where", {}, [rounded(5, 7), (5, 7), (5, 7)]),
+    Case("_npi_where", {}, [rounded(5, 1, 7), (3, 7), (5, 3, 1)]),
     Case("_npi_where_lscalar", {"scalar": 2.5}, [rounded(5, 1, 7), (5, 3, 1)], wrt=()),
     Case("_npi_where_rscalar", {"scalar": 2.5}, [rounded(5, 1), (5, 3)], wrt=()),
     Case("_npi_where_scalar2", {"x": 1.5, "y": -2.5}, [rounded(5, 7)], wrt=()),

@@ -18,5 +18,6 @@ CASES = [
     Case("Cast", {"dtype": "float64"}, [(5, 7)]),
     Case("amp_cast", {"dtype": "float32"}, [single(5, 7)]),
     Case("clip", {"a_min": -0.5, "a_max": 0.25}, [(5, 7)]),
+    Case("clip", {"a_min": "-inf", "a_max": 0.25}, [(5, 7)]),
     Case("smooth_l1", {"scalar": 2.0}, [(5, 7)]),
 ]

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tests.models.jax.plain import adam, cross_entropy, descend
+from tests.models.jax.plain import adam, convolve, cross_entropy, dense_loss, descend, lstm_cell
 
 Tree = Any
 
@@ -37,14 +37,8 @@ def mlp(batch: int = 256, width: int = 1024, layers: int = 4, classes: int = 64)
         [{"w": (width, width), "b": (width,)}] * layers + [{"w": (width, classes), "b": (classes,)}],
     )
 
-    def loss(params: Tree, data: Tree) -> jax.Array:
-        x, y = data
-        for layer in params[:-1]:
-            x = jax.nn.relu(x @ layer["w"] + layer["b"])
-        return cross_entropy(x @ params[-1]["w"] + params[-1]["b"], y)
-
     data = _shapes((batch, width)), _shapes((batch,), "int32")
-    return StepModel(adam(loss), _with_adam(params), data, batch)
+    return StepModel(adam(dense_loss), _with_adam(params), data, batch)
 
 
 def transformer(
@@ -105,34 +99,23 @@ def lstm(
     cell_shapes = {"x": (width, 4 * width), "h": (width, 4 * width), "b": (4 * width,)}
     params = _shapes({"cells": [cell_shapes] * layers, "out": (width, classes)})
 
-    def cell(p: Tree, carry: Tree, x: jax.Array) -> tuple[Tree, jax.Array]:
-        h, c = carry
-        i, f, g, o = jnp.split(x @ p["x"] + h @ p["h"] + p["b"], 4, -1)
-        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-        h = jax.nn.sigmoid(o) * jnp.tanh(c)
-        return (h, c), h
-
     def loss(params: Tree, data: Tree) -> jax.Array:
         x, y = data
         zeros = jnp.zeros((batch, width))
         for p in params["cells"]:
             carry = zeros, zeros
             if is_loop:
-                _, x = jax.lax.scan(lambda carry, one, p=p: cell(p, carry, one), carry, x)
+                _, x = jax.lax.scan(lambda carry, one, p=p: lstm_cell(p, carry, one), carry, x)
             else:
                 outs = []
                 for t in range(steps):
-                    carry, out = cell(p, carry, x[t])
+                    carry, out = lstm_cell(p, carry, x[t])
                     outs.append(out)
                 x = outs
         return cross_entropy(x[-1] @ params["out"], y)
 
     data = _shapes((steps, batch, width)), _shapes((batch,), "int32")
     return StepModel(descend(loss), params, data, batch)
-
-
-def _convolve(x: jax.Array, w: jax.Array, stride: int = 1) -> jax.Array:
-    return jax.lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
 def _normalize_channels(x: jax.Array, scale: jax.Array) -> jax.Array:
@@ -157,11 +140,11 @@ def resnet(batch: int = 32, size: int = 16, widths: tuple[int, ...] = (32, 64), 
 
     def loss(params: Tree, data: Tree) -> jax.Array:
         x, y = data
-        x = _convolve(x, params["stem"])
+        x = convolve(x, params["stem"])
         for number, b in enumerate(params["blocks"]):
             stride = 1 + (number > 0)
-            h = jax.nn.relu(_normalize_channels(_convolve(x, b["a"], stride), b["ga"]))
-            x = jax.nn.relu(_normalize_channels(_convolve(h, b["b"]), b["gb"]) + _convolve(x, b["s"], stride))
+            h = jax.nn.relu(_normalize_channels(convolve(x, b["a"], stride), b["ga"]))
+            x = jax.nn.relu(_normalize_channels(convolve(h, b["b"]), b["gb"]) + convolve(x, b["s"], stride))
         return cross_entropy(jnp.mean(x, (1, 2)) @ params["out"], y)
 
     data = _shapes((batch, size, size, 8)), _shapes((batch,), "int32")
@@ -187,13 +170,13 @@ def resnet_of_bottlenecks(
 
     def loss(params: Tree, data: Tree) -> jax.Array:
         x, y = data
-        x = jax.nn.relu(_normalize_channels(_convolve(x, params["stem"], 2), params["gstem"]))
+        x = jax.nn.relu(_normalize_channels(convolve(x, params["stem"], 2), params["gstem"]))
         x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
         for b, stride in zip(params["blocks"], strides, strict=True):
-            h = jax.nn.relu(_normalize_channels(_convolve(x, b["a"]), b["ga"]))
-            h = jax.nn.relu(_normalize_channels(_convolve(h, b["b"], stride), b["gb"]))
-            h = _normalize_channels(_convolve(h, b["c"]), b["gc"])
-            x = jax.nn.relu(h + (_normalize_channels(_convolve(x, b["s"], stride), b["gs"]) if "s" in b else x))
+            h = jax.nn.relu(_normalize_channels(convolve(x, b["a"]), b["ga"]))
+            h = jax.nn.relu(_normalize_channels(convolve(h, b["b"], stride), b["gb"]))
+            h = _normalize_channels(convolve(h, b["c"]), b["gc"])
+            x = jax.nn.relu(h + (_normalize_channels(convolve(x, b["s"], stride), b["gs"]) if "s" in b else x))
         return cross_entropy(jnp.mean(x, (1, 2)) @ params["out"], y)
 
     data = _shapes((batch, size, size, 3)), _shapes((batch,), "int32")

@@ -47,18 +47,18 @@ def cross_entropy(logits, labels):
     )
 
 
+def dense_loss(params, data):
+    x, y = data
+    for layer in params[:-1]:
+        x = jax.nn.relu(x @ layer["w"] + layer["b"])
+    return cross_entropy(x @ params[-1]["w"] + params[-1]["b"], y)
+
+
 def perceptron(dtype):
     params = draw([{"w": (160, 160), "b": (160,)} for _ in range(2)] + [{"w": (160, 24), "b": (24,)}], dtype)
-
-    def loss(params, data):
-        x, y = data
-        for layer in params[:-1]:
-            x = jax.nn.relu(x @ layer["w"] + layer["b"])
-        return cross_entropy(x @ params[-1]["w"] + params[-1]["b"], y)
-
     zeros = lambda: jax.tree.map(jnp.zeros_like, params)  # noqa: E731
     data = draw((48, 160), dtype, 1), jnp.arange(48) % 24
-    return adam(loss), (params, zeros(), zeros(), jnp.asarray(0, dtype)), data
+    return adam(dense_loss), (params, zeros(), zeros(), jnp.asarray(0, dtype)), data
 
 
 def attention(dtype):
@@ -98,32 +98,34 @@ def attention(dtype):
     return descend(loss), params, (tokens, jax.random.key(3))
 
 
+def lstm_cell(params, carry, x):
+    h, c = carry
+    i, f, g, o = jnp.split(x @ params["x"] + h @ params["h"] + params["b"], 4, -1)
+    c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+    h = jax.nn.sigmoid(o) * jnp.tanh(c)
+    return (h, c), h
+
+
 def recurrence(dtype):
     width, steps = 48, 5
     params = draw({"x": (width, 4 * width), "h": (width, 4 * width), "b": (4 * width,), "out": (width, 24)}, dtype)
-
-    def cell(params, carry, x):
-        h, c = carry
-        i, f, g, o = jnp.split(x @ params["x"] + h @ params["h"] + params["b"], 4, -1)
-        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-        h = jax.nn.sigmoid(o) * jnp.tanh(c)
-        return (h, c), h
 
     def loss(params, data):
         x, y = data
         zero = jnp.zeros((x.shape[1], width), x.dtype)
         for reverse in (False, True):
-            _, x = jax.lax.scan(lambda carry, x: cell(params, carry, x), (zero, zero), x, reverse=reverse)
+            _, x = jax.lax.scan(lambda carry, x: lstm_cell(params, carry, x), (zero, zero), x, reverse=reverse)
         return cross_entropy(x.mean(0) @ params["out"], y)
 
     return descend(loss), params, (draw((steps, 24, width), dtype, 1), jnp.arange(24) % 24)
 
 
+def convolve(x, w, stride=1):
+    return jax.lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
 def convolutions(dtype):
     params = draw({"first": (3, 3, 8, 16), "second": (3, 3, 16, 16), "scale": (16,), "out": (16, 24)}, dtype)
-
-    def convolve(x, w, stride=1):
-        return jax.lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
     def loss(params, data):
         x, y = data

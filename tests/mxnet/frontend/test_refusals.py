@@ -52,6 +52,12 @@ def test_operators_that_no_plan_can_cover_are_refused_with_a_remedy(build, remed
         tofu.partition(classifier(build(data())), ngpus=2, cache=False, undescribed=undescribed, **SHAPES)
 
 
+def test_norms_of_vectors_are_refused_with_a_remedy():
+    norm = mx.sym.np.linalg.norm(data().as_np_ndarray(), axis=1)
+    with pytest.raises(tofu.UnsupportedError, match=r"_npi_norm.*np\.sqrt\(np\.sum\(np\.square\(x\)"):
+        tofu.partition(norm, ngpus=2, cache=False, undescribed="replicate", **SHAPES)
+
+
 class Twice(mx.operator.CustomOp):
     def forward(self, is_train, req, in_data, out_data, aux):
         self.assign(out_data[0], req[0], 2 * in_data[0])

@@ -3,91 +3,48 @@ import numpy as np
 import pytest
 
 import tofu
-from tofu import _core
+from tests.shared.training import largest_error
+from tofu.mxnet.compare import draw_values, run_step
 
-BATCH, WIDTH = 12, 32
-
-
-def network():
-    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=WIDTH, name="fc0")
-    net = mx.sym.Dropout(net, p=0.5, name="drop")
-    return mx.sym.FullyConnected(net, num_hidden=6, name="fc1")
+SHAPES = {"data": (12, 32)}
 
 
-def masked_network():
-    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=WIDTH, name="fc0")
-    return mx.sym.FullyConnected(net * mx.sym.Variable("mask"), num_hidden=6, name="fc1")
+def network(mask=None):
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=32, name="fc0")
+    net = mx.sym.Dropout(net, p=0.5, name="drop") if mask is None else net * mask
+    return mx.sym.Group([mx.sym.FullyConnected(net, num_hidden=6, name="fc1"), mx.sym.BlockGrad(net, name="kept")])
 
 
-class DropoutRun:
-    def __init__(self, hints, seed=5):
-        self.executor = tofu.bind(
-            tofu.partition(network(), 4, hints=hints), type_dict={"data": "float64"}, data=(BATCH, WIDTH)
-        )
-        self.masks = {}
-        self.executor.set_monitor_callback(self.record_mask)
-        rng = np.random.RandomState(0)
-        self.values = {name: rng.uniform(-1, 1, v.shape) for name, v in self.executor.variables.items()}
-        for name, variable in self.executor.variables.items():
-            variable.scatter(self.values[name])
-        mx.random.seed(seed)
-        self.executor.forward(is_train=True)
-        self.executor.backward()
-        mx.nd.waitall()
-        self.output = self.executor.output(0).gather().asnumpy()
-        graph = self.executor.partition.graph
-        names = [graph.tensors[position].name for position in graph.gradients]
-        self.gradients = {name: self.executor.gradient(name).gather().asnumpy() for name in names}
+VALUES = draw_values(network(), SHAPES, {"data": "float64"})
+REQUESTS = dict.fromkeys(VALUES, "write")
 
-    def record_mask(self, name, array):
-        name = name.decode() if isinstance(name, bytes) else name
-        if name.startswith("drop@") and name.endswith("_mask"):
-            worker = int(name[len("drop@") : -len("_mask")])
-            handle = mx.base.ctypes.cast(array, mx.base.NDArrayHandle)
-            self.masks[worker] = mx.nd.NDArray(handle, writable=False).asnumpy()
 
-    def whole_mask(self):
-        problem, choices = self.executor.partition.problem, self.executor.partition.choices
-        position = problem.graph.operator_index["drop"]
-        splits = choices.operators[position].tolist()
-        boxes = _core.worker_boxes(problem.native, list(problem.factors), "operator", position, splits)
-        whole = np.full((BATCH, WIDTH), np.nan)
-        for worker, box in enumerate(boxes):
-            whole[tuple(slice(begin, end) for begin, end in box)] = self.masks[worker]
-        assert not np.isnan(whole).any()
-        return whole
+def run_dropout(hints, seed=5):
+    """Return the numbers of a step, and the mask, which the kept elements show."""
+    symbol = tofu.partition(network(), 4, hints=hints)
+    mx.random.seed(seed)
+    found = run_step(symbol, SHAPES, VALUES, REQUESTS).training
+    return found, 2.0 * (found.outputs["kept_output"] != 0)
 
 
 @pytest.mark.parametrize("hints", [{"drop": "i0"}, {"drop": "i1"}, {"drop": ("i0", "i1")}])
 def test_outputs_and_gradients_use_the_drawn_masks(hints):
-    run = DropoutRun(hints)
-    mask = run.whole_mask()
-    single = masked_network().simple_bind(
-        mx.cpu(), type_dict={"data": "float64", "mask": "float64"}, data=(BATCH, WIDTH), mask=(BATCH, WIDTH)
-    )
-    for name, value in run.values.items():
-        if name in single.arg_dict:
-            single.arg_dict[name][:] = value
-    single.arg_dict["mask"][:] = mask
-    single.forward(is_train=True)
-    single.backward([mx.nd.array(run.values["_head_grad_0"], dtype="float64")])
-    np.testing.assert_allclose(run.output, single.outputs[0].asnumpy(), rtol=1e-12, atol=1e-13)
-    for name, gradient in run.gradients.items():
-        np.testing.assert_allclose(gradient, single.grad_dict[name].asnumpy(), rtol=1e-12, atol=1e-13)
+    found, mask = run_dropout(hints)
+    shapes, requests = {**SHAPES, "mask": mask.shape}, {**REQUESTS, "mask": "null"}
+    masked = network(mx.sym.Variable("mask"))
+    assert largest_error(found, run_step(masked, shapes, {**VALUES, "mask": mask}, requests).training) < 1e-12
 
 
 def test_masks_differ_between_workers():
-    masks = list(DropoutRun({"drop": "i0"}).masks.values())
-    assert len(masks) == 4
+    masks = run_dropout({"drop": "i0"})[1].reshape(4, 3, 32)
     assert all((mask != other).any() for i, mask in enumerate(masks) for other in masks[:i])
-    assert 0.3 < np.mean([mask > 0 for mask in masks]) < 0.7
+    assert 0.3 < np.mean(masks > 0) < 0.7
 
 
 def test_a_seeded_run_repeats_and_another_seed_differs():
-    first, again, other = DropoutRun({"drop": "i0"}), DropoutRun({"drop": "i0"}), DropoutRun({"drop": "i0"}, seed=6)
-    assert (first.output == again.output).all()
-    assert all((first.gradients[name] == again.gradients[name]).all() for name in first.gradients)
-    assert (first.output != other.output).any()
+    first, again, other = (run_dropout({"drop": "i0"}, seed)[0] for seed in (5, 5, 6))
+    assert largest_error(again, first) == 0
+    assert (first.outputs["fc1_output"] != other.outputs["fc1_output"]).any()
 
 
 RECURRENCE = mx.sym.RNN(

@@ -6,7 +6,6 @@ import pytest
 
 import tofu
 from tests.models.plain import mlp
-from tests.mxnet.runtime.refusals import refuses
 
 
 @pytest.fixture
@@ -25,7 +24,9 @@ def test_workers_and_shapes_may_be_lists_and_numpy_integers(model, workers, shap
 @pytest.mark.parametrize("shape", [64, "64,17", None, (12.0, 17), (0, 17), (-1, 17), {12, 17}, "ab", (12, "17")])
 def test_invalid_shape(model, shape):
     for partition in (tofu.partition, lambda symbol, workers, **shapes: tofu.bind(tofu.partition(symbol, 2), **shapes)):
-        with refuses(tofu.ShapeError, "tuple of positive whole numbers", re.escape(f"data={shape!r}")):
+        with pytest.raises(
+            tofu.ShapeError, match=r"(?s)tuple of positive whole numbers.*" + re.escape(f"data={shape!r}")
+        ):
             partition(model.symbol, 2, data=shape)
 
 
@@ -37,7 +38,7 @@ def test_invalid_contexts(model, contexts):
         lambda: tofu.bind(tofu.partition(model.symbol, 2), contexts, data=(12, 17)),
         lambda: tofu.mod.Module(model.symbol, context=contexts),
     ):
-        with refuses(tofu.DeviceError, "MXNet contexts", "contexts?=\\[mx.cpu\\(0\\), mx.cpu\\(1\\)\\]"):
+        with pytest.raises(tofu.DeviceError, match=r"MXNet contexts.*contexts?=\[mx.cpu\(0\), mx.cpu\(1\)\]"):
             call()
 
 

@@ -5,13 +5,12 @@ import pytest
 
 import tofu
 from tests.models.plain import mlp
-from tests.mxnet.runtime.refusals import refuses
 
 
 def test_operator_without_a_description(descriptions):
     del descriptions["khatri_rao"]
     net = mx.sym.khatri_rao(mx.sym.Variable("a"), mx.sym.Variable("b"), name="odd")
-    with refuses(tofu.UndescribedOperatorError, "khatri_rao", "odd", "tofu.op", "replicate"):
+    with pytest.raises(tofu.UndescribedOperatorError, match=r"(?s)tofu\.op.*replicate.*khatri_rao, used by odd"):
         tofu.partition(net, 2, for_training=False, a=(4, 4), b=(4, 4))
 
 
@@ -37,7 +36,7 @@ def broken_symbol(change):
 def test_broken_edges(change, message):
     """MXNet loads these symbols and reads outside of its memory."""
     symbol = broken_symbol(change)
-    with refuses(tofu.TofuError, "The symbol is broken", message):
+    with pytest.raises(tofu.TofuError, match=f"(?s)The symbol is broken.*{message}"):
         tofu.partition(symbol, 2, data=(12, 17))
 
 
@@ -64,7 +63,7 @@ UNDESCRIBED_SIGNATURES = {
 @pytest.mark.parametrize("name", UNDESCRIBED_SIGNATURES)
 def test_signatures_without_a_description(name):
     symbol, shapes, message = UNDESCRIBED_SIGNATURES[name]
-    with refuses(tofu.TofuError, message, "replicate"):
+    with pytest.raises(tofu.TofuError, match=f"(?s){message}.*replicate"):
         tofu.partition(symbol, 2, **shapes)
     options = {"undescribed": "replicate", "on_infeasible": "replicate"}
     assert tofu.partition(symbol, 2, **options, **shapes).plan.workers == 2

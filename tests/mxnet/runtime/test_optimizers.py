@@ -17,6 +17,8 @@ from tests.shared.module_runs import (
 )
 from tests.shared.optimizer_cases import CASES
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+from tofu.mxnet.runtime.optimizer.shardwise import on_shards
 
 STEPS = 10  # some learning rates fall at the eighth step
 
@@ -110,6 +112,14 @@ class SquareNormOptimizer(mx.optimizer.Optimizer):
         self._update_count(index)
         squares = mx.nd.multi_sum_sq(weight, num_arrays=1).asscalar() + weight.norm().asscalar()
         weight[:] -= self._get_lr(index) * grad / (1 + squares)
+
+
+def test_a_norm_in_half_precision_does_not_overflow():
+    halves = [((0, 4), (0, 128)), ((4, 8), (0, 128))]
+    weight = ShardedArray(ShardedTensor("weight", (8, 128), "float16", halves, [mx.cpu(0), mx.cpu(1)]))
+    weight[:] = 10
+    with on_shards():
+        assert weight.norm().asscalar() == 320
 
 
 def test_replicas_count_once_in_a_norm(monkeypatch):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import jax
 import jax.numpy as jnp
 from jax.extend import core
 
@@ -40,7 +41,7 @@ def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
         return [builder.add(core.primitives.broadcast_in_dim_p, types[0], nonempty, equation, **params)]
     if all(isinstance(x, Literal) for x in nonempty):
         operands = [x.value if isinstance(x, Literal) else make_empty(builder.types[x]) for x in equation.inputs]
-        return list(map(builder.add_constant, equation.evaluate(operands)))
+        return list(map(builder.add_constant, equation.evaluate_now(operands)))
     return None
 
 
@@ -62,5 +63,6 @@ def is_empty(type_: ValueType) -> bool:
 
 
 def make_empty(type_: ValueType) -> jnp.ndarray:
-    """Return an empty array of a type."""
-    return jnp.zeros(type_.shape, type_.dtype)
+    """Return an empty array of a type, even while JAX traces a function around the step."""
+    with jax.ensure_compile_time_eval():
+        return jnp.zeros(type_.shape, type_.dtype)

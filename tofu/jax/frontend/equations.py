@@ -162,6 +162,11 @@ class Equation:
         results = (jax.jit(bind) if self.primitive.name == "device_put" else bind)(*operands)
         return list(results) if self.primitive.multiple_results else [results]
 
+    def evaluate_now(self, operands: Sequence[Any]) -> list[Any]:
+        """Compute the results as arrays, even while JAX traces a function around the step."""
+        with jax.ensure_compile_time_eval():
+            return self.evaluate(operands)
+
     def compute(self, values: dict[int, Any]) -> None:
         """Read the operands from `values`, and add the results to `values`."""
         results = self.evaluate([read_operand(x, values) for x in self.inputs])

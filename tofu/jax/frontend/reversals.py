@@ -14,6 +14,7 @@ from math import prod
 from operator import mul
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import primitives
@@ -99,7 +100,8 @@ class _Search:
             if not self._changes_order(wanted):
                 self.equal[wanted] = value, frozenset()
             elif value in self.builder.constants:
-                reversed_constant = jnp.flip(self.builder.constants[value], tuple(dimensions))
+                with jax.ensure_compile_time_eval():
+                    reversed_constant = jnp.flip(self.builder.constants[value], tuple(dimensions))
                 self.builder.in_reverse[wanted] = self.builder.add_constant(reversed_constant)
             else:
                 self.rest.append(wanted)

@@ -72,7 +72,7 @@ def _compute_scalars(builder: StepBuilder, equation: Equation, types: Sequence[V
     numbers = [x.value for x in equation.inputs if isinstance(x, Literal)]
     if not numbers or len(numbers) < len(equation.inputs) or any(type_.shape or type_.is_key for type_ in types):
         return None
-    results = equation.evaluate(numbers)
+    results = equation.evaluate_now(numbers)
     return [Literal(np.asarray(value), type_) for value, type_ in zip(results, types, strict=True)]
 
 

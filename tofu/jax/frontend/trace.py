@@ -92,9 +92,9 @@ def trace_step(
             "The step has side effects: callbacks, prints and references cannot run on shards. Remove them from the step:",
             effects or sorted(map(str, closed.effects)),
         )
-    with jax.ensure_compile_time_eval():  # compute constants now, even if an outer function is being traced
+    with jax.ensure_compile_time_eval():  # copy now, even if an outer function is being traced
         closed = copy_constants(closed)
-        step = read_jaxpr(closed)
+    step = read_jaxpr(closed)
     check_undivided(step)
     return step, Traced(closed, shapes, structures[-1])
 

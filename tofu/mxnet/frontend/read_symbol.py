@@ -41,6 +41,9 @@ from tofu.mxnet.frontend.unrolled import unroll_recurrences
 GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 """Operators by which MXNet adds the gradients of a tensor that several operators read."""
 
+REPLACEMENTS = {"_npi_norm": "np.sqrt(np.sum(np.square(x), axis=...)) instead of np.linalg.norm"}
+"""Advice for operators with an output without elements."""
+
 
 @dataclass(frozen=True)
 class SymbolForm:
@@ -221,7 +224,7 @@ class _Reader:
             if 0 in shape:
                 raise UnsupportedError(
                     f"{name} (operator {node['op']}) has the shape {tuple(shape)}, and a tensor without elements cannot be split or "
-                    "replicated. Use other operators or shapes."
+                    f"replicated. Use {REPLACEMENTS.get(node['op'], 'other operators or shapes')}."
                 )
             dtype = DTYPE_NAMES[type_flag]
             self.tensor_by_entry[node["id"], index] = len(self.tensors)

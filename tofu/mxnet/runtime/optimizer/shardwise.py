@@ -210,14 +210,15 @@ def _reduce_shards(name: str, tensor: ShardedTensor, attributes: Mapping[str, An
     total: Any = None
     for worker in tensor.owners:
         partial = reduce(tensor.arrays[worker], axis=reduced, keepdims=keepdims).as_in_context(mx.cpu(0))
-        partial = partial * partial if name == "norm" else partial
+        if name == "norm":  # squares may overflow
+            partial = mx.nd.square(partial.astype("float64"))
         if total is None:
             total = mx.nd.zeros(reduce_dimensions(tensor.shape, 1), ctx=mx.cpu(0), dtype=partial.dtype)
         region = reduce_dimensions(tensor.regions[worker], (0, 1))
         paste(cut(total, region) + partial.reshape(tuple(end - begin for begin, end in region)), total, region)
     if name == "mean":
         return total / prod(tensor.shape[dimension] for dimension in reduced)
-    return mx.nd.sqrt(total) if name == "norm" else total
+    return mx.nd.sqrt(total).astype(tensor.dtype) if name == "norm" else total
 
 
 def _read_reduced_dimensions(rank: int, attributes: Mapping[str, Any]) -> tuple[tuple[int, ...], bool]:
