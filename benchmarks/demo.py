@@ -20,7 +20,7 @@ import tofu
 from benchmarks.demo_picture import draw
 from tests.shared import digits
 from tofu import _mxnet
-from tofu.mxnet.check import count_remote_bytes
+from tofu.mxnet.check.execution import count_remote_bytes
 from tofu.pipeline import Partition
 from tofu.report.console import make_console, new_table
 from tofu.report.plan_table import print_partition

@@ -59,23 +59,25 @@ for _name, _residual in RESIDUALS.items():
     )
 
 
-def _divides_by_rows(local):
-    return local.attributes["normalization"] == "batch"
+def divide_by_rows(divides, list_rows):
+    """Return bound attributes. If divides(local) is True, grad_scale is divided by all rows on each worker."""
+
+    def scale(local):
+        whole_scale = local.attributes["grad_scale"]
+        if not divides(local):
+            return whole_scale
+        return float(np.float32(whole_scale) / np.float32(prod(local.whole(name) for name in list_rows(local))))
+
+    return {
+        "grad_scale": scale,
+        "normalization": lambda local: "null" if divides(local) else local.attributes["normalization"],
+    }
 
 
-def _local_loss_scale(local):
-    scale = local.attributes["grad_scale"]
-    if not _divides_by_rows(local):
-        return scale
-    rows = ("b", *SAMPLE)[: len(local.outputs[0].shape) - 1]  # all dimensions but the last; for a vector, none
-    return float(np.float32(scale) / np.float32(prod(local.whole(name) for name in rows)))
-
-
-def _local_loss_normalization(local):
-    return "null" if _divides_by_rows(local) else local.attributes["normalization"]
-
-
-LOSS = {"grad_scale": _local_loss_scale, "normalization": _local_loss_normalization}
+LOSS = divide_by_rows(
+    lambda local: local.attributes["normalization"] == "batch",
+    lambda local: ("b", *SAMPLE)[: len(local.outputs[0].shape) - 1],  # all dimensions but the last; for a vector, none
+)
 
 
 @op("MakeLoss", bound=LOSS)

@@ -8,9 +8,10 @@ from functools import wraps
 from importlib import import_module
 
 from tdl_ops.mxnet import DESCRIPTIONS, layout, linalg, op, reshape
+from tdl_ops.mxnet.unary import NUMPY_NAMES
 from tofu.errors import UnsupportedError
 
-FAMILIES = "activation binary broadcast constant diagonal ordering reduction resampling scalar unary"
+FAMILIES = "activation binary broadcast constant diagonal ordering reduction resampling scalar"
 for _family in FAMILIES.split():  # their descriptions must exist before they get more names
     import_module(f"tdl_ops.mxnet.{_family}")
 
@@ -34,42 +35,10 @@ BINARY = {
     "power": "power",
     "hypot": "hypot",
 }
-UNARY = (
-    *(
-        "arccos",
-        "arccosh",
-        "arcsin",
-        "arcsinh",
-        "arctan",
-        "arctanh",
-        "cbrt",
-        "ceil",
-        "cos",
-        "cosh",
-        "degrees",
-        "exp",
-        "expm1",
-    ),
-    *(
-        "fix",
-        "floor",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "logical_not",
-        "negative",
-        "radians",
-        "reciprocal",
-        "rint",
-        "sign",
-    ),
-    *("sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc"),
-)
 REDUCTIONS = {"sum": "_np_sum", "prod": "_np_prod", "max": "_np_max", "min": "_np_min", "mean": "_npi_mean"}
 
 NAMES: dict[str, str] = {
-    **{f"_npi_{name}": name for name in UNARY},
+    **{f"_npi_{name}": name for name in [*NUMPY_NAMES.split(), "fix"]},
     "_npi_absolute": "abs",
     "_npi_around": "round",
     **{f"_npi_{name}_scalar": f"_{own}_scalar" for name, own in SCALARS.items()},

@@ -13,35 +13,31 @@ def clip(x, bound):
     return maximum(-bound, minimum(bound, x)) if bound > 0 else x
 
 
-@op("sgd_update")
-def sgd_update(weight, grad, *, lr, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
+def own_weight(weight, weight32=None):
+    """Return a function of an index: an element of the weight. In mp_ operators it comes from `weight32`."""
+    return lambda i: weight[i] if weight32 is None else weight32[i] + unread(weight[i])
+
+
+@op("sgd_update", "mp_sgd_update")
+def sgd_update(weight, grad, weight32=None, *, lr, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
     step = lambda w, g: lr * (clip(rescale_grad * g, clip_gradient) + wd * w)
-    return lambda *i: weight[i] - step(weight[i], grad[i])
+    own = own_weight(weight, weight32)
+    return lambda *i: own(i) - step(own(i), grad[i])
 
 
-@op("sgd_mom_update")
-def sgd_mom_update(weight, grad, mom, *, lr, momentum=0.0, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
+@op("sgd_mom_update", "mp_sgd_mom_update")
+def sgd_mom_update(weight, grad, mom, weight32=None, *, lr, momentum=0.0, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
     step = lambda w, g: lr * (clip(rescale_grad * g, clip_gradient) + wd * w)
-    return lambda *i: weight[i] + momentum * mom[i] - step(weight[i], grad[i])
+    own = own_weight(weight, weight32)
+    return lambda *i: own(i) + momentum * mom[i] - step(own(i), grad[i])
 
 
-@op("mp_sgd_update")
-def mp_sgd_update(weight, grad, weight32, *, lr, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
-    step = lambda w, g: lr * (clip(rescale_grad * g, clip_gradient) + wd * w)
-    return lambda *i: weight32[i] - step(weight32[i], grad[i]) + unread(weight[i])
-
-
-@op("mp_sgd_mom_update")
-def mp_sgd_mom_update(weight, grad, mom, weight32, *, lr, momentum=0.0, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
-    step = lambda w, g: lr * (clip(rescale_grad * g, clip_gradient) + wd * w)
-    return lambda *i: weight32[i] + momentum * mom[i] - step(weight32[i], grad[i]) + unread(weight[i])
-
-
-@op("nag_mom_update")
-def nag_mom_update(weight, grad, mom, *, lr, momentum=0.0, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
+@op("nag_mom_update", "mp_nag_mom_update")
+def nag_mom_update(weight, grad, mom, weight32=None, *, lr, momentum=0.0, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
     step = lambda w, g: lr * (clip(rescale_grad * g, clip_gradient) + wd * w)
     ahead = lambda w, g, m: momentum * (momentum * m - step(w, g)) - step(w, g)
-    return lambda *i: weight[i] + ahead(weight[i], grad[i], mom[i])
+    own = own_weight(weight, weight32)
+    return lambda *i: own(i) + ahead(own(i), grad[i], mom[i])
 
 
 @op("signsgd_update")
@@ -113,13 +109,6 @@ def ftrl_update(weight, grad, z, n, *, lr, lamda1=0.01, beta=1.0, wd=0.0, rescal
         return where(absolute(new_z) > lamda1, shrunk, 0.0)
 
     return lambda *i: new(weight[i], grad[i], z[i], n[i])
-
-
-@op("mp_nag_mom_update")
-def mp_nag_mom_update(weight, grad, mom, weight32, *, lr, momentum=0.0, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
-    step = lambda w, g: lr * (clip(rescale_grad * g, clip_gradient) + wd * w)
-    ahead = lambda w, g, m: momentum * (momentum * m - step(w, g)) - step(w, g)
-    return lambda *i: weight32[i] + ahead(weight32[i], grad[i], mom[i]) + unread(weight[i])
 
 
 @op("multi_lars")

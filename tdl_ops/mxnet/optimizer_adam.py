@@ -1,12 +1,11 @@
 """Weight updates of the Adam family: AdamW, LAMB in its two phases, FTML.
 
-The kernels change mean and variance in place. Operators with the prefix mp_ keep the weight in single precision, and a
-copy in half precision.
+The kernels change mean and variance in place.
 """
 
 from tdl_ops.mxnet import op
-from tdl_ops.mxnet.optimizer import clip
-from tofu.tdl import maximum, minimum, sqrt, unread, where
+from tdl_ops.mxnet.optimizer import clip, own_weight
+from tofu.tdl import maximum, minimum, sqrt, where
 
 
 def _ratio(gradient, mean, var, beta1, beta2, epsilon, t=None):
@@ -18,35 +17,15 @@ def _ratio(gradient, mean, var, beta1, beta2, epsilon, t=None):
     return new_mean / (sqrt(new_var) + epsilon)
 
 
-@op("_adamw_update")
+@op("_adamw_update", "_mp_adamw_update")
 def adamw_update(
-    weight, grad, mean, var, rescale_grad, *, lr, eta, beta1=0.9, beta2=0.999, epsilon=1e-8, wd=0.0, clip_gradient=-1.0
+    weight, grad, mean, var, *others, lr, eta, beta1=0.9, beta2=0.999, epsilon=1e-8, wd=0.0, clip_gradient=-1.0
 ):
+    *weight32, rescale_grad = others
+    own = own_weight(weight, *weight32)
     gradient = lambda i: clip(rescale_grad[0] * grad[i], clip_gradient)
     ratio = lambda i: _ratio(gradient(i), mean[i], var[i], beta1, beta2, epsilon)
-    return lambda *i: weight[i] - eta * (lr * ratio(i) + wd * weight[i])
-
-
-@op("_mp_adamw_update")
-def mp_adamw_update(
-    weight,
-    grad,
-    mean,
-    var,
-    weight32,
-    rescale_grad,
-    *,
-    lr,
-    eta,
-    beta1=0.9,
-    beta2=0.999,
-    epsilon=1e-8,
-    wd=0.0,
-    clip_gradient=-1.0,
-):
-    gradient = lambda i: clip(rescale_grad[0] * grad[i], clip_gradient)
-    ratio = lambda i: _ratio(gradient(i), mean[i], var[i], beta1, beta2, epsilon)
-    return lambda *i: weight32[i] - eta * (lr * ratio(i) + wd * weight32[i]) + unread(weight[i])
+    return lambda *i: own(i) - eta * (lr * ratio(i) + wd * own(i))
 
 
 @op("lamb_update_phase1", "mp_lamb_update_phase1")
@@ -67,14 +46,14 @@ def lamb_update_phase1(
     clip_gradient=-1.0,
 ):
     step = t if bias_correction else None
-    own = lambda i: weight[i] if weight32 is None else weight32[i] + unread(weight[i])
+    own = own_weight(weight, weight32)
     gradient = lambda i: clip(rescale_grad * grad[i], clip_gradient)
     return lambda *i: _ratio(gradient(i), mean[i], var[i], beta1, beta2, epsilon, step) + wd * own(i)
 
 
 @op("lamb_update_phase2", "mp_lamb_update_phase2")
 def lamb_update_phase2(weight, g, r1, r2, weight32=None, *, lr, lower_bound=-1.0, upper_bound=-1.0):
-    own = lambda i: weight[i] if weight32 is None else weight32[i] + unread(weight[i])
+    own = own_weight(weight, weight32)
     norm = maximum(r1[0], lower_bound) if lower_bound >= 0 else r1[0]
     norm = minimum(norm, upper_bound) if upper_bound >= 0 else norm
     ratio = where((norm == 0) | (r2[0] == 0), 1.0, norm / r2[0])

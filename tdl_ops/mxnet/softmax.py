@@ -13,6 +13,16 @@ def _total(value, *tensors_at):
     return Sum(lambda k: value(*(at(k) for at in tensors_at)))
 
 
+def _normalize(data, axis, temperature):
+    return lambda *i: exp(data[i] / temperature) / _total(lambda x: exp(x / temperature), _along(data, i, axis))
+
+
+def _normalize_gradient(d_out, kept, axis, temperature):
+    *unused, out = kept  # if the types differ, the data comes before the output
+    inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))
+    return lambda *i: out[i] * (d_out[i] - inner(i)) / temperature + _unread(unused, i)
+
+
 def _unread(tensors, i):
     return sum((unread(tensor[i]) for tensor in tensors), 0.0)
 
@@ -27,7 +37,7 @@ def _inside(length, i, axis):
 def softmax(data, length=None, *, axis=-1, temperature=1.0):
     t = temperature or 1.0
     if length is None:
-        return lambda *i: exp(data[i] / t) / _total(lambda x: exp(x / t), _along(data, i, axis))
+        return _normalize(data, axis, t)
 
     def value(i):
         is_inside, at = _inside(length, i, axis), _along(data, i, axis)
@@ -39,8 +49,7 @@ def softmax(data, length=None, *, axis=-1, temperature=1.0):
 
 @op("softmin")
 def softmin(data, *, axis=-1, temperature=1.0):
-    t = -(temperature or 1.0)
-    return lambda *i: exp(data[i] / t) / _total(lambda x: exp(x / t), _along(data, i, axis))
+    return _normalize(data, axis, -(temperature or 1.0))
 
 
 @op("log_softmax")
@@ -53,9 +62,7 @@ def log_softmax(data, *, axis=-1, temperature=1.0):
 def backward_softmax(d_out, *kept, axis=-1, temperature=1.0, use_length=False):
     if use_length:
         return _backward_with_lengths(d_out, *kept, axis, temperature or 1.0)
-    out = kept[-1]  # if the types differ, the data comes before the output
-    inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))
-    return lambda *i: out[i] * (d_out[i] - inner(i)) / (temperature or 1.0) + _unread(kept[:-1], i)
+    return _normalize_gradient(d_out, kept, axis, temperature or 1.0)
 
 
 def _backward_with_lengths(d_out, data, length, out, axis, temperature):
@@ -70,29 +77,25 @@ def _backward_with_lengths(d_out, data, length, out, axis, temperature):
 
 @op("_backward_softmin")
 def backward_softmin(d_out, *kept, axis=-1, temperature=1.0):
-    out = kept[-1]  # if the types differ, the data comes before the output
-    inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))
-    return lambda *i: -out[i] * (d_out[i] - inner(i)) / (temperature or 1.0) + _unread(kept[:-1], i)
+    return _normalize_gradient(d_out, kept, axis, -(temperature or 1.0))
 
 
 @op("_backward_log_softmax")
 def backward_log_softmax(d_out, *kept, axis=-1, temperature=1.0):
-    out = kept[-1]  # if the types differ, the data comes before the output
+    *unused, out = kept
     total = lambda i: _total(lambda d: d, _along(d_out, i, axis))
-    return lambda *i: (d_out[i] - exp(out[i]) * total(i)) / (temperature or 1.0) + _unread(kept[:-1], i)
+    return lambda *i: (d_out[i] - exp(out[i]) * total(i)) / (temperature or 1.0) + _unread(unused, i)
 
 
 @op("SoftmaxActivation")
 def softmax_activation(data, *, mode="instance"):
-    axis = 1 if mode == "channel" else -1
-    return lambda *i: exp(data[i]) / _total(exp, _along(data, i, axis))
+    return _normalize(data, 1 if mode == "channel" else -1, 1.0)
 
 
 @op("_backward_SoftmaxActivation")
 def backward_softmax_activation(d_out, out):
     # MXNet's backward kernel always runs over dimension 1, its forward kernel under "instance" over the last one.
-    inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, 1), _along(out, i, 1))
-    return lambda *i: out[i] * (d_out[i] - inner(i))
+    return _normalize_gradient(d_out, [out], 1, 1.0)
 
 
 @op("_contrib_div_sqrt_dim")

@@ -9,9 +9,8 @@ operators replace the gradient (`softmax_output_parts.py`).
 
 from math import prod
 
-import numpy as np
-
 from tdl_ops.mxnet import op
+from tdl_ops.mxnet.loss import divide_by_rows
 from tofu.errors import UnsupportedError
 from tofu.tdl import Sum, exp, maximum, merge, output, position, trunc, unread, unwritten, where
 
@@ -82,22 +81,10 @@ def _divides_by_rows(local):
     return attributes["normalization"] == "batch" and is_class_label and not attributes["multi_output"]
 
 
-def _local_normalization(local):
-    return "null" if _divides_by_rows(local) else local.attributes["normalization"]
+BOUND = divide_by_rows(_divides_by_rows, lambda local: BATCH[: len(local.inputs[1].shape)])
 
 
-def _local_scale(local):
-    scale = local.attributes["grad_scale"]
-    if not _divides_by_rows(local):
-        return scale
-    return float(
-        np.float32(scale) / np.float32(prod(local.whole(name) for name in BATCH[: len(local.inputs[1].shape)]))
-    )
-
-
-@op(
-    "_backward_SoftmaxOutput", bound={"normalization": _local_normalization, "grad_scale": _local_scale}, corrects=BATCH
-)
+@op("_backward_SoftmaxOutput", bound=BOUND, corrects=BATCH)
 def backward_softmax_output(
     out,
     label,

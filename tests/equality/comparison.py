@@ -19,7 +19,7 @@ from tests.shared.training import (
     weight_error,
 )
 from tofu.compare.numbers import compare_numbers
-from tofu.mxnet.compare import run_step
+from tofu.mxnet.compare.runs import run_step
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 STEP_TOLERANCE = {"float64": 1e-10, "float32": 1e-5}

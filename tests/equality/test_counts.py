@@ -7,7 +7,7 @@ import pytest
 import tofu
 from tests.equality.comparison import compare_symbols
 from tofu.errors import PlanError
-from tofu.mxnet.compare import draw_values
+from tofu.mxnet.compare.values import draw_values
 
 RNG = np.random.RandomState(0)
 

@@ -7,7 +7,7 @@ import pytest
 import tofu
 from tests.equality.comparison import compare_split
 from tests.models.plain import PlainModel
-from tofu.mxnet.compare import run_step
+from tofu.mxnet.compare.runs import run_step
 from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.kernels import compose
 

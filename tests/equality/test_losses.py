@@ -6,7 +6,7 @@ import pytest
 
 import tofu
 from tofu.errors import PlanError
-from tofu.mxnet.compare import run_step
+from tofu.mxnet.compare.runs import run_step
 
 DATA, LABEL = mx.sym.Variable("data"), mx.sym.Variable("label")
 SCALES = (1.0, 0.1, 1.3432430)

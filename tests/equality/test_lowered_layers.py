@@ -14,7 +14,7 @@ from tests.equality.comparison import STEP_TOLERANCE, compare, compare_split
 from tests.models.plain import PlainModel
 from tests.shared.random_plans import feasible_axes
 from tests.shared.training import bind_partitioned, random_values, run_single
-from tofu.mxnet.compare import run_step
+from tofu.mxnet.compare.runs import run_step
 from tofu.mxnet.lowerings import LOWERINGS
 from tofu.mxnet.verify.cases import load_cases
 from tofu.verification.numbers import Fixed

@@ -20,8 +20,10 @@ from tests.shared.training import (
     run_single,
     weight_error,
 )
+from tofu.compare.numbers import compare_numbers, relative_error
 from tofu.errors import PlanError
-from tofu.mxnet.compare import compare_numbers, draw_values, relative_error, run_step
+from tofu.mxnet.compare.runs import run_step
+from tofu.mxnet.compare.values import draw_values
 from tofu.plan import Plan
 
 

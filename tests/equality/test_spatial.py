@@ -7,7 +7,8 @@ from tests.equality.comparison import compare_split
 from tests.models.plain import PlainModel
 from tests.shared.random_plans import feasible_axes
 from tests.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
-from tofu.mxnet.compare import draw_values, run_step
+from tofu.mxnet.compare.runs import run_step
+from tofu.mxnet.compare.values import draw_values
 
 
 def test_a_softmax_at_every_position():

@@ -9,7 +9,7 @@ import tofu
 from tests.nnvm.graphs import mlp
 from tests.shared.json_graph import JsonGraph, bind
 from tofu import _mxnet
-from tofu.mxnet.check import count_remote_bytes
+from tofu.mxnet.check.execution import count_remote_bytes
 
 
 def test_neighbours_of_one_worker_run_as_one_operation(tmp_path):

@@ -13,7 +13,7 @@ from tests.models.plain import PlainModel
 from tofu import _mxnet
 from tofu.compare import RunNumbers, compare_numbers, relative_error
 from tofu.graph import TensorKind
-from tofu.mxnet.check import count_remote_bytes
+from tofu.mxnet.check.execution import count_remote_bytes
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.pipeline import Partition
 from tofu.plan import Plan

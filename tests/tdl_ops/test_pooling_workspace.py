@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import tofu
-from tofu.mxnet.compare import draw_values, run_step
+from tofu.mxnet.compare.runs import run_step
+from tofu.mxnet.compare.values import draw_values
 
 SHAPES = {"data": (4, 4, 8, 8), "softmax_label": (4,)}
 

@@ -22,8 +22,9 @@ from tofu.command_line.arguments import read_attribute, read_extents
 from tofu.command_line.planning_options import takes
 from tofu.command_line.running import VERIFYING, collect, list_explained_cuts, print_outcome
 from tofu.errors import TofuError, suggest_several
-from tofu.mxnet.verify import Case, load_cases, verify_operator
+from tofu.mxnet.verify import Case, verify_operator
 from tofu.mxnet.verify.campaign import CaseResult, verify_cases
+from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.coverage import (
     NOT_DESCRIBED,
     count_coverage,

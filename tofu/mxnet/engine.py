@@ -7,7 +7,6 @@ from itertools import chain
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.engine import Engine, Measured, Source
-from tofu.mxnet.backend import ExecutionGraph, build_execution_graph
 from tofu.mxnet.backend.buffers import (
     add_up_workers,
     list_shard_shapes,
@@ -15,7 +14,8 @@ from tofu.mxnet.backend.buffers import (
     measure_workers,
     plan_buffers,
 )
-from tofu.mxnet.check import check_execution, check_memory, check_traffic
+from tofu.mxnet.backend.execution_graph import ExecutionGraph, build_execution_graph
+from tofu.mxnet.check.execution import check_execution, check_memory, check_traffic
 from tofu.mxnet.frontend.randomness import draws_in, draws_undescribed
 from tofu.mxnet.frontend.read_symbol import infer_operator_shapes
 from tofu.mxnet.lowerings import LOWERINGS

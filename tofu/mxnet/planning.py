@@ -17,7 +17,7 @@ from tofu.mxnet.frontend.inference import check_names
 from tofu.mxnet.frontend.read_symbol import AS_WRITTEN, SymbolForm, read_graph, read_training
 from tofu.mxnet.frontend.refusals import refuse_unpartitionable
 from tofu.mxnet.frontend.unrolled import has_recurrences
-from tofu.mxnet.lowerings import fill_unwritten, read_through_slices, replace_scratch_reads, unmerge_heads
+from tofu.mxnet.lowerings import complete_reads, read_through_slices, unmerge_heads
 from tofu.mxnet.settings import find_unroll
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.plan import Plan
@@ -47,7 +47,7 @@ def read_task(
     def read(form: SymbolForm) -> Source:
         source = read_graph(symbol, shapes, dtypes, differentiated, updated, form)
         observe("read", source.graph)
-        completed = read_through_slices(replace_scratch_reads(fill_unwritten(source.graph)))
+        completed = read_through_slices(complete_reads(source.graph))
         return replace(source, graph=observe("completed", unmerge_heads(completed)))
 
     def analyse(source: Source) -> Task:

@@ -200,12 +200,13 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     if not candidates:
         raise errors[0]
     known_cost = min(price(solution.choices) for solution in candidates)
-    open_ends = [solution.choices.problem for solution in proving if not _is_closed(solution, known_cost)]
+    open_ends = [solution.choices for solution in proving if not _is_closed(solution, known_cost)]
     if algorithm.is_search and open_ends:
+        promising = [min(open_ends, key=price).problem]
         if is_free:  # the first search tied all layers, in a share of the time
-            candidates += _solve(open_ends, settings, effort, known=candidates)[0]
+            candidates += _solve(promising, settings, effort, known=candidates)[0]
         split = _split_evenly_with_free_memory if is_free else Problem.split_evenly
-        candidates += _solve(open_ends, settings, effort, split, candidates)[0]
+        candidates += _solve(promising, settings, effort, split, candidates)[0]
     best = min(candidates, key=lambda solution: price(solution.choices))
     cost = price(best.choices)
     proofs = combine_proofs(proving)

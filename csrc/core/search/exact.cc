@@ -41,6 +41,7 @@ class ExactSearch {
   ExactResult Run() {
     FindRecursivePlan();
     OfferGivenPlan();
+    state_.StartClock();
     return SearchFromStart();
   }
 

@@ -28,6 +28,9 @@ class ExactState {
  public:
   ExactState(const ExactLimits& limits, const ExactProgress& progress);
 
+  /*! \brief Count processor time from now on. */
+  void StartClock() { started_ = std::clock(); }
+
   bool has_plan() const { return !values_.empty(); }
   /*! \brief The best plan, as values of the whole problem. */
   const std::vector<int>& values() const { return values_; }

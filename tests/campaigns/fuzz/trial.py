@@ -16,7 +16,7 @@ from tests.shared.allocation import allocated_bytes
 from tests.shared.training import fill_free_memory
 from tofu.errors import TofuError
 from tofu.mxnet.backend.buffers import add_up_workers, plan_buffers
-from tofu.mxnet.check import count_remote_bytes
+from tofu.mxnet.check.execution import count_remote_bytes
 from tofu.mxnet.planning import plan_task
 from tofu.mxnet.runtime.executor.executor import Executor
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol

@@ -5,7 +5,7 @@ import tofu
 from tests.shared.json_graph import JsonGraph
 from tofu import _mxnet
 from tofu.errors import InternalError
-from tofu.mxnet.check import check_execution, check_traffic
+from tofu.mxnet.check.execution import check_execution, check_traffic
 
 HALVES = [((0, 0), (2, 3), [(0, (0, 0))]), ((2, 0), (2, 3), [(1, (0, 0))])]
 

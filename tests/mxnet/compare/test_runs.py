@@ -5,16 +5,10 @@ import numpy as np
 import pytest
 
 import tofu
-from tofu.mxnet.compare import (
-    RunNumbers,
-    compare_numbers,
-    draw_values,
-    find_positions,
-    relative_error,
-    run_step,
-    widen_types,
-    without_dropout,
-)
+from tofu.compare.numbers import RunNumbers, compare_numbers, relative_error
+from tofu.mxnet.compare.runs import run_step
+from tofu.mxnet.compare.symbols import widen_types, without_dropout
+from tofu.mxnet.compare.values import draw_values, find_positions
 
 
 def language_model():

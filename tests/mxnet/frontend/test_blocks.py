@@ -10,7 +10,7 @@ import pytest
 import tofu
 from tests.equality.comparison import compare_split
 from tests.models.plain import PlainModel
-from tofu.mxnet.compare import run_step
+from tofu.mxnet.compare.runs import run_step
 from tofu.mxnet.frontend.blocks import name_blocks
 from tofu.plan import Plan
 from tofu.simulation import read_machine

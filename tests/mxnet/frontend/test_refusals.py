@@ -7,7 +7,8 @@ import pytest
 
 import tofu
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.mxnet.compare import draw_values, run_step
+from tofu.mxnet.compare.runs import run_step
+from tofu.mxnet.compare.values import draw_values
 from tofu.plan import Plan
 from tofu.tdl import tanh
 

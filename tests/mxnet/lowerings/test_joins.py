@@ -7,7 +7,7 @@ import pytest
 import tofu
 from tests.equality.comparison import compare_split
 from tests.models.plain import PlainModel
-from tofu.mxnet.compare import run_step
+from tofu.mxnet.compare.runs import run_step
 from tofu.mxnet.frontend.read_symbol import read_graph
 from tofu.mxnet.lowerings.joins import JOIN, read_through_slices
 

@@ -4,7 +4,8 @@ import pytest
 
 import tofu
 from tests.shared.training import largest_error
-from tofu.mxnet.compare import draw_values, run_step
+from tofu.mxnet.compare.runs import run_step
+from tofu.mxnet.compare.values import draw_values
 
 SHAPES = {"data": (12, 32)}
 

@@ -8,7 +8,8 @@ import tofu
 from tests.models.plain import PlainModel, mlp, residual_cnn
 from tests.shared.module_runs import assert_all_close
 from tests.shared.training import largest_error
-from tofu.mxnet.compare import draw_values, run_step
+from tofu.mxnet.compare.runs import run_step
+from tofu.mxnet.compare.values import draw_values
 from tofu.mxnet.runtime.executor.executor import Executor
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.mxnet.verify import Case, load_cases, nodes, single, verify_case
+from tofu.mxnet.verify import Case, nodes, single, verify_case
+from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.kernels import PATTERNS, find_unwritten, run_kernel
 from tofu.tdl import unwritten
 from tofu.verification.comparison import Compared, Comparison, count_numbers, find_kind

@@ -7,8 +7,9 @@ import pytest
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.errors import InternalError
-from tofu.mxnet.verify import Case, NodeReport, load_cases, verify_case, verify_operator
+from tofu.mxnet.verify import Case, verify_case, verify_operator
 from tofu.mxnet.verify.campaign import verify_cases
+from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.coverage import count_coverage, count_kinds, count_lines
 from tofu.mxnet.verify.record import (
     NEVER_COMPUTED,
@@ -22,6 +23,7 @@ from tofu.mxnet.verify.record import (
     write_record,
 )
 from tofu.verification.comparison import Compared, Comparison
+from tofu.verification.report import NodeReport
 
 CASES = [Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)]), Case("tanh", {}, [(5, 7), (5, 7)])]
 

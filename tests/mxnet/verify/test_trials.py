@@ -11,9 +11,11 @@ from hypothesis import find, given, settings
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.errors import UnsupportedError
-from tofu.mxnet.verify import Case, Fixed, Sandbox, labels, load_cases, single, try_variants, verify_case
+from tofu.mxnet.verify import Case, Fixed, labels, single, verify_case
+from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.kernels import is_refusal, list_choices
-from tofu.mxnet.verify.sandbox import ProcessEndedError
+from tofu.mxnet.verify.sandbox import ProcessEndedError, Sandbox
+from tofu.mxnet.verify.trials import try_variants
 from tofu.mxnet.verify.variants import variants
 from tofu.tdl import Sum, interpreter
 

@@ -10,7 +10,7 @@ import numpy as np
 from tofu.compare.agreement import Traffic
 from tofu.compare.numbers import Difference, RunNumbers, compare_numbers
 from tofu.mxnet.backend.inference import build_inference
-from tofu.mxnet.check import count_remote_bytes
+from tofu.mxnet.check.execution import count_remote_bytes
 from tofu.mxnet.compare.exclusions import find_defects, find_random
 from tofu.mxnet.compare.runs import Run
 from tofu.pipeline import Partition

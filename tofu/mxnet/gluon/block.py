@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import mxnet as mx
 from mxnet import gluon
 
-from tofu.errors import PlanError, UnsupportedError, explain_call
+from tofu.errors import ArgumentTypeError, PlanError, UnsupportedError, explain_call, raise_together, suggest
 from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
 from tofu.mxnet.gluon.operator import PartitionedOperator
 from tofu.mxnet.gluon.parameter import Sharded, check_parameter, reading_shards, shard_parameter
@@ -17,11 +17,12 @@ from tofu.mxnet.gluon.trainer import extend_class
 from tofu.mxnet.runtime.symbol.arguments import check_contexts, read_settings, warn_of_sparse_storage
 from tofu.mxnet.runtime.symbol.devices import resolve_contexts
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.settings import MXNET_OPTIONS
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
-from tofu.search.algorithms import DEFAULT_ALGORITHM
-from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 from tofu.validation import show_with_type
+
+OPTIONS = tuple(name for name in MXNET_OPTIONS if name != "for_training")
 
 
 @explain_call("tofu.gluon.partition(block, ngpus=4); the first call determines the shapes")
@@ -30,17 +31,7 @@ def partition(
     ngpus: int | None = None,
     *,
     contexts: Sequence[Any] | None = None,
-    plan: Plan | str | Path | None = None,
-    hints: Mapping[str, Any] | None = None,
-    undescribed: str = "error",
-    on_infeasible: str = "error",
-    cache: bool = True,
-    algorithm: str = DEFAULT_ALGORITHM,
-    search_seconds: float = DEFAULT_SEARCH_SECONDS,
-    topology: Any = None,
-    memory_limit: Any = None,
-    replicate: str = "small",
-    unroll: str = "never",
+    **options: Any,
 ) -> Any:
     """Make a Gluon block run on `ngpus` devices, and store its parameters there as shards.
 
@@ -52,8 +43,11 @@ def partition(
     ----------
     block
         A `mx.gluon.HybridBlock` or SymbolBlock. It is changed in place.
-    ngpus, contexts, plan, hints, undescribed, on_infeasible, cache, algorithm, search_seconds, topology, memory_limit, replicate, unroll
-        As in `tofu.partition`. But inference always uses on_infeasible="replicate".
+    ngpus, contexts
+        As in `tofu.partition`.
+    options
+        plan, hints, undescribed, on_infeasible, cache, algorithm, search_seconds, topology, memory_limit, replicate and
+        unroll, as in `tofu.partition`. But inference always uses on_infeasible="replicate".
 
     Returns
     -------
@@ -83,22 +77,12 @@ def partition(
             f"tofu.gluon.partition needs a HybridBlock, not {show_with_type(block)}. {_advise_block(block)}."
         )
     contexts = check_contexts(contexts)
-    settings = read_settings(
-        ngpus,
-        contexts,
-        plan=plan,
-        hints=hints,
-        for_training=True,
-        undescribed=undescribed,
-        on_infeasible=on_infeasible,
-        cache=cache,
-        algorithm=algorithm,
-        search_seconds=search_seconds,
-        topology=topology,
-        memory_limit=memory_limit,
-        replicate=replicate,
-        unroll=unroll,
+    raise_together(
+        ArgumentTypeError,
+        "tofu.gluon.partition has no such arguments. Write tofu.gluon.partition(block, ngpus=4); the first call determines the shapes:",
+        [f"{name}{suggest(name, OPTIONS)}" for name in options if name not in OPTIONS],
     )
+    settings = read_settings(ngpus, contexts, for_training=True, **options)
     devices = resolve_contexts(settings.workers, contexts)
     if settings.workers == 1:
         return block

@@ -1,13 +1,13 @@
 """Rules (*lowerings*) that replace an operator by several smaller operators, which can be split in more ways.
 
 The smaller operators are called *parts*. A part is an operator of MXNet or of Tofu. Tofu's operators have kernels in
-`csrc/nnvm/parts` and descriptions in `tdl_ops/mxnet`. This package also has four passes that run on every graph.
+`csrc/nnvm/parts` and descriptions in `tdl_ops/mxnet`. This package also has three passes that run on every graph.
 """
 
 from tofu.lowering import Lowering
 from tofu.mxnet.lowerings import group_norm, indexing, loss, moments, normalization, softmax, spatial
 from tofu.mxnet.lowerings.attention_heads import unmerge_heads
-from tofu.mxnet.lowerings.completion import fill_unwritten, replace_scratch_reads
+from tofu.mxnet.lowerings.completion import complete_reads
 from tofu.mxnet.lowerings.joins import read_through_slices
 
 LOWERINGS: dict[str, Lowering] = {
@@ -21,4 +21,4 @@ LOWERINGS: dict[str, Lowering] = {
 }
 """The rule for each operator, by the operator's type."""
 
-__all__ = ["LOWERINGS", "fill_unwritten", "read_through_slices", "replace_scratch_reads", "unmerge_heads"]
+__all__ = ["LOWERINGS", "complete_reads", "read_through_slices", "unmerge_heads"]

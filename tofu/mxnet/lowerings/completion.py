@@ -1,9 +1,9 @@
 """Replace reads of memory that no kernel writes, or that another kernel overwrites.
 
-- `replace_scratch_reads`: the gradient of SequenceLast without lengths reads the number of the last time step from
-  scratch memory. Tofu's operator for this gradient reads the number from an input instead.
-- `fill_unwritten`: some kernels never write an output, such as a label's gradient. If an operator reads it, an added
-  operator writes zeros to it, as on one device.
+- The gradient of SequenceLast without lengths reads the number of the last time step from scratch memory. Tofu's
+  operator for this gradient reads the number from an input instead.
+- Some kernels never write an output, such as a label's gradient. If an operator reads it, an added operator writes
+  zeros to it, as on one device.
 """
 
 from __future__ import annotations
@@ -14,21 +14,37 @@ from tofu.graph import Graph, Operator, Tensor, TensorKind
 from tofu.mxnet.lowerings.conventions import TYPES, find_access, positive_axis, replace_operators
 from tofu.mxnet.lowerings.indexing import pick_by_lengths
 
+UNWRITTEN_SUFFIX = "/unwritten"
+"""Ending of the name of an unwritten output that is replaced by zeros."""
 
-def replace_scratch_reads(graph: Graph) -> Graph:
-    """Replace gradients that read scratch memory."""
+
+def complete_reads(graph: Graph) -> Graph:
+    """Replace gradients that read scratch memory, and fill outputs that are read but not written with zeros."""
+    read_tensors = graph.results.union(*(operator.inputs for operator in graph.operators))
     tensors = list(graph.tensors)
 
-    def expand(_: int, operator: Operator) -> tuple[Operator, ...]:
-        has_kernel = all(tensors[position].dtype in TYPES for position in operator.inputs)
-        reads_scratch = operator.op == "_backward_SequenceLast" and len(operator.inputs) == 1
-        return _add_lengths(operator, tensors) if reads_scratch and has_kernel else (operator,)
+    def expand(_: int, operator: Operator) -> list[Operator]:
+        if operator.op == "_backward_SequenceLast" and len(operator.inputs) == 1:
+            return _add_lengths(operator, tensors)
+        access = find_access(graph, operator) if len(operator.outputs) > 1 else None
+        outputs, zero_operators = list(operator.outputs), []
+        for slot, output in enumerate(access.outputs if access is not None else ()):
+            if not output.is_written and (unwritten := operator.outputs[slot]) in read_tensors:
+                tensor = tensors[unwritten]
+                outputs[slot] = len(tensors)
+                tensors.append(replace(tensor, name=tensor.name + UNWRITTEN_SUFFIX))
+                name, attributes = f"{operator.name}/zeros{slot}", {"shape": str(tensor.shape), "dtype": tensor.dtype}
+                zeros = Operator(name, "_zeros", attributes, (), (unwritten,), operator.phase, is_added=True)
+                zero_operators.append(zeros)
+        return [replace(operator, outputs=tuple(outputs)), *zero_operators]
 
     operators = replace_operators(graph, expand)
     return replace(graph, tensors=tuple(tensors), operators=operators)
 
 
-def _add_lengths(operator: Operator, tensors: list[Tensor]) -> tuple[Operator, Operator]:
+def _add_lengths(operator: Operator, tensors: list[Tensor]) -> list[Operator]:
+    if any(tensors[position].dtype not in TYPES for position in operator.inputs):
+        return [operator]
     data = tensors[operator.outputs[0]]
     time = positive_axis(operator.attributes, 2, 0)
     name, batch = f"{operator.name}/lengths", (data.shape[1 - time],)
@@ -44,30 +60,4 @@ def _add_lengths(operator: Operator, tensors: list[Tensor]) -> tuple[Operator, O
         origin=None,
     )
     tensors.append(Tensor(name, batch, data.dtype, data.item_bytes, TensorKind.INTERMEDIATE))
-    return constant, gradient
-
-
-UNWRITTEN_SUFFIX = "/unwritten"
-"""Ending of the name of an unwritten output that is replaced by zeros."""
-
-
-def fill_unwritten(graph: Graph) -> Graph:
-    """Write zeros to each output that some operator reads, and no operator writes."""
-    read_tensors = graph.results.union(*(operator.inputs for operator in graph.operators))
-    tensors = list(graph.tensors)
-
-    def expand(_: int, operator: Operator) -> list[Operator]:
-        access = find_access(graph, operator) if len(operator.outputs) > 1 else None
-        outputs, zero_operators = list(operator.outputs), []
-        for slot, output in enumerate(access.outputs if access is not None else ()):
-            if not output.is_written and (unwritten := operator.outputs[slot]) in read_tensors:
-                tensor = tensors[unwritten]
-                outputs[slot] = len(tensors)
-                tensors.append(replace(tensor, name=tensor.name + UNWRITTEN_SUFFIX))
-                name, attributes = f"{operator.name}/zeros{slot}", {"shape": str(tensor.shape), "dtype": tensor.dtype}
-                zeros = Operator(name, "_zeros", attributes, (), (unwritten,), operator.phase, is_added=True)
-                zero_operators.append(zeros)
-        return [replace(operator, outputs=tuple(outputs)), *zero_operators]
-
-    operators = replace_operators(graph, expand)
-    return replace(graph, tensors=tuple(tensors), operators=operators)
+    return [constant, gradient]

@@ -21,7 +21,7 @@ from tofu.analysis import Combine
 from tofu.errors import InternalError
 from tofu.host.writing import write_atomically
 from tofu.mxnet.verify.campaign import CaseResult
-from tofu.verification.comparison import Compared
+from tofu.verification.comparison import Compared, find_kind
 from tofu.verification.report import NodeReport
 
 RECORD = Path(__file__).parent / "record.json"
@@ -111,12 +111,12 @@ def make_entries(results: Iterable[CaseResult]) -> dict[str, RecordEntry]:
 def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> RecordEntry:
     nodes = [node for node, _ in reports]
     strategies = [strategy for node in nodes for strategy in node.strategies if strategy.cells]
+    comparisons = [comparison for node in nodes for comparison in node.compared]
     cells = Counter[Compared]()
-    for comparison in (comparison for node in nodes for comparison in node.compared):
+    for comparison in comparisons:
         cells[comparison.kind] += comparison.cells
     outputs = {n for node in nodes for n in node.outputs} - {NEVER_COMPUTED.get(op)}
     compared_outputs = {n for node in nodes for n in node.compared_outputs}
-    kinds = [node.kind for node in nodes if node.kind is not Compared.NOTHING]
     return RecordEntry(
         digest=digest_of(op),
         kernels=digest_of_kernels(op),
@@ -124,17 +124,12 @@ def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> RecordEnt
         reduced=tuple(dict.fromkeys(s.axis for s in strategies if Combine.REDUCE.word in s.combine)),
         is_elementwise=all(node.is_elementwise for node in nodes),
         is_opaque=any(node.is_opaque for node in nodes),
-        compared=str(_find_weakest(kinds)),
+        compared=str(find_kind(comparisons)),
         cells={str(kind): cells[kind] for kind in sorted(cells) if cells[kind]},
         missed=tuple(sorted(outputs - compared_outputs)),
         reason=next((node.checked for node in nodes if node.checked), ""),
         signatures=sum(count for _, count in reports),
     )
-
-
-def _find_weakest(kinds: Sequence[Compared]) -> Compared:
-    written = [kind for kind in kinds if kind is not Compared.UNWRITTEN]  # counts only if there is no other kind
-    return max(written or kinds, default=Compared.NOTHING)
 
 
 def _read_entry(fields: Mapping[str, object]) -> RecordEntry | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,10 +38,6 @@ class WholeComparison:
     problems: tuple[str, ...] = ()
     compared: tuple[Comparison, ...] = ()
 
-    def with_more(self, problems: Sequence[str], compared: Sequence[Comparison]) -> WholeComparison:
-        """Return a copy with more problems and comparisons."""
-        return WholeComparison(self.error, self.checked, (*self.problems, *problems), (*self.compared, *compared))
-
 
 def compare_whole(
     node: VerifiedNode,
@@ -62,7 +58,18 @@ def compare_whole(
         unwritten += [n for n in written if expected[n] is None]
         written = [n for n in written if expected[n] is not None]
         result = _compare_relation(node, relation, expected, written, tolerance)
-    return result.with_more(_check_written(node, written), []).with_more(*_check_unwritten(node, unwritten))
+    problems = [
+        f"output {n}: the kernel does not write {count} of {node.outputs[n].size} elements"
+        for n in written
+        if (count := int(node.unwritten[n].sum()))
+    ]
+    problems += [
+        f"output {n} is called unwritten, but the kernel writes {count} of its {node.outputs[n].size} elements"
+        for n in unwritten
+        if (count := count_overwritten(node.outputs[n], node.unwritten[n]))
+    ]
+    compared = (Comparison(n, Compared.UNWRITTEN, node.outputs[n].size) for n in unwritten)
+    return replace(result, problems=(*result.problems, *problems), compared=(*result.compared, *compared))
 
 
 def _compare_numbers(
@@ -75,46 +82,29 @@ def _compare_numbers(
     except TofuError as error:
         return WholeComparison(None, f"not executed: {error}")
     errors = {n: relative_error(_round_like(expected[n], node.outputs[n]), node.outputs[n]) for n in outputs}
-    problems = [
+    problems = (
         f"output {n} of the description is off by {error:.1e}" for n, error in errors.items() if not error <= tolerance
-    ]
-    compared = [Comparison(n, Compared.NUMBERS, count_numbers(expected[n], node.outputs[n])) for n in outputs]
-    return WholeComparison(max(errors.values(), default=0.0), "").with_more(problems, compared)
+    )
+    compared = (Comparison(n, Compared.NUMBERS, count_numbers(expected[n], node.outputs[n])) for n in outputs)
+    return WholeComparison(max(errors.values(), default=0.0), "", tuple(problems), tuple(compared))
 
 
 def _compare_relation(
     node: VerifiedNode, relation: Relation, expected: Sequence[Array | None], outputs: Sequence[int], tolerance: float
 ) -> WholeComparison:
-    result = WholeComparison(None, "a relation between all that it reads and writes")
+    checked = "a relation between all that it reads and writes"
     mismatches = find_mismatches(expected, node.outputs, tolerance)
     if mismatches:
-        return result.with_more(
-            [f"output {n} does not fit the relation: it is off by {error:.1e}" for n, error in mismatches.items()], []
-        )
+        problems = [
+            f"output {n} does not fit the relation: it is off by {error:.1e}" for n, error in mismatches.items()
+        ]
+        return WholeComparison(None, checked, tuple(problems))
     counts = {n: count_related(relation, node.inputs, node.outputs, n, tolerance) for n in outputs}
-    return result.with_more(
-        [f"output {n} is compared with nothing: the relation holds whatever it is" for n in outputs if not counts[n]],
-        [Comparison(n, Compared.RELATION, count) for n, count in counts.items()],
-    )
-
-
-def _check_unwritten(node: VerifiedNode, outputs: Sequence[int]) -> tuple[list[str], list[Comparison]]:
-    counts = {n: count_overwritten(node.outputs[n], node.unwritten[n]) for n in outputs}
     problems = [
-        f"output {n} is called unwritten, but the kernel writes {count} of its {node.outputs[n].size} elements"
-        for n, count in counts.items()
-        if count
+        f"output {n} is compared with nothing: the relation holds whatever it is" for n in outputs if not counts[n]
     ]
-    return problems, [Comparison(n, Compared.UNWRITTEN, node.outputs[n].size) for n in outputs]
-
-
-def _check_written(node: VerifiedNode, outputs: Sequence[int]) -> list[str]:
-    counts = {n: int(node.unwritten[n].sum()) for n in outputs}
-    return [
-        f"output {n}: the kernel does not write {count} of {node.outputs[n].size} elements"
-        for n, count in counts.items()
-        if count
-    ]
+    compared = (Comparison(n, Compared.RELATION, count) for n, count in counts.items())
+    return WholeComparison(None, checked, tuple(problems), tuple(compared))
 
 
 def _round_like(value: Array, output: Array) -> Array:

@@ -13,21 +13,13 @@ import mxnet as mx
 import numpy as np
 
 from tofu.compare.agreement import WIDER, Agreement
-from tofu.compare.numbers import CANCELLED, CANCELLED_IN_FLOAT32, Array
+from tofu.compare.numbers import CANCELLED, CANCELLED_IN_FLOAT32, Array, Arrays
 from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
 from tofu.formatting import list_some
-from tofu.mxnet.compare import (
-    CORRECTIONS,
-    Arrays,
-    Run,
-    draw_values,
-    find_positions,
-    list_single,
-    run_step,
-    widen_types,
-    without_dropout,
-)
 from tofu.mxnet.compare.comparison import compare_runs, excuse_defects, find_fixed, measure_traffic
+from tofu.mxnet.compare.runs import Run, run_step
+from tofu.mxnet.compare.symbols import CORRECTIONS, list_single, widen_types, without_dropout
+from tofu.mxnet.compare.values import draw_values, find_positions
 from tofu.mxnet.frontend.head_gradients import copy_repeats
 from tofu.mxnet.frontend.inference import list_declared_types
 from tofu.mxnet.frontend.read_symbol import find_labels, read_training
