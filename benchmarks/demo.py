@@ -20,7 +20,7 @@ import tofu
 from benchmarks.demo_picture import draw
 from tests.shared import digits
 from tofu import _mxnet
-from tofu.mxnet.check.traffic import count_traffic
+from tofu.mxnet.check.execution import count_remote_bytes
 from tofu.pipeline import Partition
 from tofu.report.console import make_console, new_table
 from tofu.report.plan_table import print_partition
@@ -97,7 +97,7 @@ def compare_traffic(console: Console, partition: Partition, measured: set[int]) 
     """Print three independent counts of the bytes of a training step. Return True if they are equal."""
     counts = {
         "planned, by geometry": {partition.plan.communication_bytes},
-        "counted, in the partitioned graph's fetches": {count_traffic(partition.training.symbol).remote_bytes},
+        "counted, in the partitioned graph's fetches": {count_remote_bytes(partition.training.symbol)},
         "measured, by the running kernels, in every step": measured,
     }
     table = new_table()

@@ -276,9 +276,6 @@ def feasible_choices(graph: Graph, factors: Sequence[int], kind: Kind, id: int, 
 def worker_boxes(graph: Graph, factors: Sequence[int], kind: Kind, id: int, choice: Sequence[int]) -> Int64Array:
     """Return every worker's part of each axis or dimension: [workers, axes, (begin, end)]."""
 
-def shards(graph: Graph, factors: Sequence[int], tensor: int, layout: Sequence[int]) -> Int64Array:
-    """Return every worker's shard: [workers, dimensions, (begin, end)]."""
-
 def emit(
     graph: Graph,
     factors: Sequence[int],

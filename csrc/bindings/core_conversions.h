@@ -2,8 +2,7 @@
  * \file core_conversions.h
  * \brief Declare the parts of tofu._core, and convert between NumPy arrays and the core's vectors.
  */
-#ifndef TOFU_BINDINGS_CORE_CONVERSIONS_H_
-#define TOFU_BINDINGS_CORE_CONVERSIONS_H_
+#pragma once
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -85,5 +84,3 @@ pybind11::array_t<T> FromVector(std::vector<T> values) {
 }
 
 }  // namespace tofu
-
-#endif  // TOFU_BINDINGS_CORE_CONVERSIONS_H_

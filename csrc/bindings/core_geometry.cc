@@ -45,11 +45,6 @@ py::array_t<int64_t> WorkerBoxes(const Graph& graph, const std::vector<int64_t>&
   return FromBoxes(SplitBoxes(ExtentsOf(graph, subject), grid, choice, graph.splits_equally()));
 }
 
-py::array_t<int64_t> Shards(const Graph& graph, const std::vector<int64_t>& factors, int tensor,
-                            const std::vector<int>& layout) {
-  return WorkerBoxes(graph, factors, "tensor", tensor, layout);
-}
-
 }  // namespace
 
 void RegisterGeometry(py::module_* module) {
@@ -57,8 +52,6 @@ void RegisterGeometry(py::module_* module) {
               py::arg("kind"), py::arg("id"), py::arg("prefix"));
   module->def("worker_boxes", &WorkerBoxes, py::arg("graph"), py::arg("factors"), py::arg("kind"),
               py::arg("id"), py::arg("choice"));
-  module->def("shards", &Shards, py::arg("graph"), py::arg("factors"), py::arg("tensor"),
-              py::arg("layout"));
 }
 
 }  // namespace tofu

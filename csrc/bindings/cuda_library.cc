@@ -72,8 +72,7 @@ TOFU_EXPORT int TofuCudaCompile(const char* file, const char* type, int capabili
                                 const char** image, size_t* bytes) {
   static thread_local std::string result;
   return Guard([&] {
-    result = as_ptx != 0 ? tofu::cuda::CompileToPtx(file, type, capability)
-                         : tofu::cuda::CompileKernels(file, type, capability);
+    result = tofu::cuda::CompileKernels(file, type, capability, as_ptx != 0);
     *image = result.data();
     *bytes = result.size();
   });
@@ -107,13 +106,6 @@ TOFU_EXPORT int TofuFetchLaunch(void* fetch, void* output, const void* const* in
     call.stream = stream;
     prepared->Launch(call);
   });
-}
-
-TOFU_EXPORT int64_t TofuFetchStagedBytes(void* fetch) {
-  const auto* prepared = static_cast<const DeviceFetch*>(fetch);
-  int64_t bytes = 0;
-  for (size_t i = 0; i < prepared->input_devices().size(); ++i) bytes += prepared->staged_bytes(i);
-  return bytes;
 }
 
 TOFU_EXPORT void TofuFetchFree(void* fetch) { delete static_cast<DeviceFetch*>(fetch); }

@@ -8,8 +8,7 @@
 
 #include "bindings/mxnet_conversions.h"
 
-namespace tofu {
-namespace bindings {
+namespace tofu::bindings {
 namespace {
 
 /*!
@@ -44,5 +43,4 @@ void RegisterErrors() {
   });
 }
 
-}  // namespace bindings
-}  // namespace tofu
+}  // namespace tofu::bindings

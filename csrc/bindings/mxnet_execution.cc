@@ -1,19 +1,19 @@
 /*!
  * \file mxnet_execution.cc
- * \brief Bindings of execution_graph, execution_tables, executor and the kernel's counters.
+ * \brief Bindings of execution_graph, executor and the kernel's counters.
  */
+#include <pybind11/numpy.h>
+
 #include <tuple>
 
 #include "bindings/mxnet_conversions.h"
 #include "nnvm/execution/execution_graph.h"
-#include "nnvm/execution/execution_tables.h"
 #include "nnvm/execution/executor.h"
 #include "nnvm/execution/marked_outputs.h"
 #include "nnvm/fetch/multi_fetch_kernel.h"
 #include "nnvm/memory/outline_memory.h"
 
-namespace tofu {
-namespace bindings {
+namespace tofu::bindings {
 namespace {
 
 namespace py = pybind11;
@@ -65,32 +65,6 @@ std::vector<int64_t> PoolBytesToPython(const ExecutionGraphBuilder& builder,
   return CountPoolBytes(builder, decoded.nodes, codes);
 }
 
-py::dict TablesToPython(SymbolHandle symbol, const ShapesByName& shapes) {
-  const ExecutionTables tables = ReadExecutionTables(symbol, shapes);
-  py::dict result;
-  result["node_names"] = tables.node_names;
-  result["group_names"] = tables.group_names;
-  result["node_group"] = ToArray(tables.node_group);
-  result["edges"] = ToArray(tables.edges);
-  result["control_deps"] = ToArray(tables.control_deps);
-  result["fetch_node"] = ToArray(tables.fetch_node);
-  result["fetch_type"] = ToArray(tables.fetch_type);
-  result["fetch_shape"] = ToArray(tables.fetch_shape);
-  result["piece_fetch"] = ToArray(tables.piece_fetch);
-  result["piece_begin"] = ToArray(tables.piece_begin);
-  result["piece_extent"] = ToArray(tables.piece_extent);
-  result["source_piece"] = ToArray(tables.source_piece);
-  result["source_node"] = ToArray(tables.source_node);
-  result["source_begin"] = ToArray(tables.source_begin);
-  result["source_along"] = ToArray(tables.source_along);
-  result["source_shape"] = ToArray(tables.source_shape);
-  result["output_node"] = ToArray(tables.output_node);
-  py::list output_shapes;
-  for (const MaybeShape& shape : tables.output_shapes) output_shapes.append(ToPython(shape));
-  result["output_shapes"] = output_shapes;
-  return result;
-}
-
 py::dict CountersToPython() {
   const FetchCounters counters = ReadFetchCounters();
   py::dict result;
@@ -139,7 +113,6 @@ void RegisterExecution(py::module_* module) {
         return std::make_pair(made.symbol, std::move(made.kept));
       },
       py::arg("graph"), py::arg("begin"), py::arg("end"));
-  module->def("execution_tables", TablesToPython, py::arg("symbol"), py::arg("shapes"));
   module->def("partial_forward", PartialForward, py::arg("executor"), py::arg("is_train"),
               py::arg("begin"), py::arg("end"), py::call_guard<py::gil_scoped_release>());
   module->def("bulk_nodes", BulkNodes, py::arg("executor"), py::arg("symbol"));
@@ -155,5 +128,4 @@ void RegisterExecution(py::module_* module) {
               py::call_guard<py::gil_scoped_release>());
 }
 
-}  // namespace bindings
-}  // namespace tofu
+}  // namespace tofu::bindings

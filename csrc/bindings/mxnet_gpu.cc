@@ -6,8 +6,7 @@
 #include "cuda/device.h"
 #include "nnvm/fetch/multi_fetch_gpu.h"
 
-namespace tofu {
-namespace bindings {
+namespace tofu::bindings {
 namespace {
 
 namespace py = pybind11;
@@ -37,14 +36,13 @@ py::list PrepareFromPython(SymbolHandle symbol, const std::map<std::string, int>
 /*! \brief Let all operators of this module run their GPU code on an emulated driver
  * (TOFU_CUDA_DRIVER), whose memory is the host's. This cannot be undone. */
 void RunGpuCodeOnCpu() {
-  constexpr int kAboveDefault = 11;
   const auto& on_gpu = nnvm::Op::GetAttr<mxnet::FCompute>("FCompute<gpu>");
   for (const std::string& name : dmlc::Registry<nnvm::Op>::ListAllNames()) {
     if (name.compare(0, 6, "_tofu_") != 0) continue;
     nnvm::Op& op = dmlc::Registry<nnvm::Op>::Get()->__REGISTER_OR_GET__(name);
     const mxnet::FCompute compute = on_gpu.get(&op, nullptr);
     if (compute != nullptr) {
-      op.set_attr<mxnet::FCompute>("FCompute<cpu>", compute, kAboveDefault);
+      op.set_attr<mxnet::FCompute>("FCompute<cpu>", compute, kAttributeLevel);
     }
   }
 }
@@ -58,5 +56,4 @@ void RegisterGpu(pybind11::module_* module) {
   module->def("run_gpu_code_on_cpu", RunGpuCodeOnCpu);
 }
 
-}  // namespace bindings
-}  // namespace tofu
+}  // namespace tofu::bindings

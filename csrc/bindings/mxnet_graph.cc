@@ -9,8 +9,7 @@
 #include "nnvm/graph/graph_info.h"
 #include "nnvm/graph/training_graph.h"
 
-namespace tofu {
-namespace bindings {
+namespace tofu::bindings {
 namespace {
 
 namespace py = pybind11;
@@ -29,7 +28,6 @@ py::dict NodeToPython(uint32_t id, const NodeInfo& node) {
   result["is_backward"] = node.is_backward;
   result["is_layer_backward"] = node.is_layer_backward;
   result["is_aux"] = node.is_aux;
-  result["has_infer_shape"] = node.has_infer_shape;
   result["mutable_inputs"] = node.mutable_inputs;
   result["ignored_inputs"] = node.ignored_inputs;
   return result;
@@ -49,7 +47,6 @@ py::dict OperatorToPython(const std::string& op) {
   result["is_layer_backward"] = info.is_layer_backward;
   result["stateful"] = info.stateful;
   result["has_infer_shape"] = info.has_infer_shape;
-  result["has_parser"] = info.has_parser;
   result["is_random"] = info.is_random;
   result["input_names"] = info.input_names;
   return result;
@@ -119,5 +116,4 @@ void RegisterGraph(py::module_* module) {
               py::arg("types"));
 }
 
-}  // namespace bindings
-}  // namespace tofu
+}  // namespace tofu::bindings

@@ -2,14 +2,15 @@
  * \file mxnet_planned.cc
  * \brief Bindings of memory_plan, engine_view and the checks of a planned graph.
  */
+#include <pybind11/numpy.h>
+
 #include "bindings/mxnet_conversions.h"
 #include "nnvm/memory/check_fetches.h"
 #include "nnvm/memory/check_lifetimes.h"
 #include "nnvm/memory/engine_view.h"
 #include "nnvm/memory/memory_plan.h"
 
-namespace tofu {
-namespace bindings {
+namespace tofu::bindings {
 namespace {
 
 namespace py = pybind11;
@@ -86,14 +87,18 @@ py::dict ViewToPython(const PlannedGraph& planned) {
   const EngineView view = ViewAsEngine(planned);
   py::dict result;
   result["names"] = view.names;
-  ForEachColumn(&view,
-                [&](const char* name, const Column* column) { result[name] = ToArray(*column); });
-  Table pairs;
-  pairs.columns = kPairColumns;
-  for (const InPlacePair& pair : view.in_place) {
-    pairs.Append({pair.node, pair.input, pair.output, pair.is_identity});
+  ForEachColumn(&view, [&](const char* name, const Column* column) {
+    result[name] = py::array_t<int64_t>(column->size(), column->data());
+  });
+  Column pairs;
+  for (size_t node = 0; node < view.in_place.size(); ++node) {
+    for (const InPlaceOption& option : view.in_place[node]) {
+      pairs.insert(pairs.end(),
+                   {static_cast<int64_t>(node), option.input, option.output, option.is_identity});
+    }
   }
-  result["in_place"] = ToArray(pairs);
+  const int64_t rows = pairs.size() / kPairColumns;
+  result["in_place"] = py::array_t<int64_t>({rows, kPairColumns}, pairs.data());
   return result;
 }
 
@@ -104,9 +109,11 @@ std::vector<std::string> CheckView(const py::dict& columns) {
     const auto array = columns[name].cast<LongArray>();
     column->assign(array.data(), array.data() + array.size());
   });
+  view.in_place.resize(view.names.size());
   const auto pairs = columns["in_place"].cast<LongArray>();
   for (const int64_t* row = pairs.data(); row != pairs.data() + pairs.size(); row += kPairColumns) {
-    view.in_place.push_back({row[0], row[1], row[2], row[3] != 0});
+    view.in_place.at(row[0]).push_back(
+        {static_cast<uint32_t>(row[1]), static_cast<uint32_t>(row[2]), row[3] != 0});
   }
   return FindLifetimeProblems(view);
 }
@@ -141,5 +148,4 @@ void RegisterPlannedGraph(py::module_* module) {
   module->def("check_engine_view", CheckView, py::arg("view"));
 }
 
-}  // namespace bindings
-}  // namespace tofu
+}  // namespace tofu::bindings

@@ -2,20 +2,18 @@
  * \file batch_norm.cuh
  * \brief Rules of BatchNorm's parts (see nnvm/parts/batch_norm.cc). A group is a channel.
  */
-#ifndef TOFU_CUDA_BATCH_NORM_CUH_
-#define TOFU_CUDA_BATCH_NORM_CUH_
+#pragma once
 
 #include "sum_rules.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief Map data, gamma, beta, sum, squares (moving mean, moving variance if `kIsGlobal`) to out,
  * mean, 1 / std. A fixed gamma becomes 1 in training. */
 template <typename T, bool kIsGlobal>
 struct BatchNormApply : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   struct Group {
     Real center, inverse_std, scale, beta;
@@ -47,7 +45,7 @@ struct BatchNormApply : CellRule {
 template <typename T>
 struct BatchNormBackwardSums : TwoSumsRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   struct Group {
     double center, inverse_std;
   };
@@ -69,7 +67,7 @@ struct BatchNormBackwardSums : TwoSumsRule {
 template <typename T>
 struct BatchNormBackwardApply : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 2;
   struct Group {
     Real center, offset, slope, scale;
@@ -101,7 +99,4 @@ struct BatchNormBackwardApply : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_BATCH_NORM_CUH_
+}  // namespace tofu::cuda

@@ -3,19 +3,17 @@
  * \brief Rules of one_hot and SequenceMask in parts, as in nnvm/parts/by_position.cc. A group is a
  * line along the compared dimension.
  */
-#ifndef TOFU_CUDA_BY_POSITION_CUH_
-#define TOFU_CUDA_BY_POSITION_CUH_
+#pragma once
 
 #include "group_loops.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief indices -> on_value at each, off_value elsewhere */
 template <typename T>
 struct OneHot : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 0;
   typedef Index Group;  // the position of the line's index
   using CellRule::CellRule;
@@ -30,7 +28,7 @@ struct OneHot : CellRule {
 template <typename T>
 struct SequenceMask : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   typedef Index Group;  // positions of the line that are kept
   using CellRule::CellRule;
@@ -43,7 +41,4 @@ struct SequenceMask : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_BY_POSITION_CUH_
+}  // namespace tofu::cuda

@@ -5,13 +5,11 @@
  * A tensor is seen as [outer][extent][inner] (see nnvm/parts/dimension_view.h). A group is either
  * all elements at one position of the middle dimension, or a line along this dimension.
  */
-#ifndef TOFU_CUDA_CELL_BATCH_CUH_
-#define TOFU_CUDA_CELL_BATCH_CUH_
+#pragma once
 
 #include "part_arguments.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief The place of an element in the tensor. */
 struct Place {
@@ -83,7 +81,7 @@ TOFU_DEVICE bool AreAligned(const PartArguments& arguments) {
 /*! \brief The elements that a thread processes at once, with the inputs that are read for them. */
 template <typename T, int kStreams, Packing kPacking>
 struct Batch {
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr bool kPacked = kPacking != Packing::kApart;
   static constexpr int kCells = kPacked ? kBytesOfBatch / sizeof(T) : kCellsApart;
   static constexpr int kGroups = kPacking == Packing::kOfGroups ? kCells : 1;
@@ -178,7 +176,4 @@ struct Batch {
   T cells[kStreams > 0 ? kStreams : 1][kCells];
 };
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_CELL_BATCH_CUH_
+}  // namespace tofu::cuda

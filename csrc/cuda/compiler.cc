@@ -18,8 +18,7 @@
 
 #include "cuda/driver.h"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 namespace {
 
 using Program = void*;
@@ -251,13 +250,9 @@ int CompilerVersion() {
 }
 
 std::string CompileKernels(const std::string& file, const std::string& type,
-                           ComputeCapability capability) {
-  return Compile(file, type, ChooseArchitecture(capability));
-}
-
-std::string CompileToPtx(const std::string& file, const std::string& type,
-                         ComputeCapability capability) {
-  return Compile(file, type, "compute_" + std::to_string(capability));
+                           ComputeCapability capability, bool as_ptx) {
+  return Compile(file, type,
+                 as_ptx ? "compute_" + std::to_string(capability) : ChooseArchitecture(capability));
 }
 
 std::string GetKernels(const std::string& file, const std::string& type,
@@ -277,5 +272,4 @@ std::string GetKernels(const std::string& file, const std::string& type,
   return image;
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda

@@ -6,15 +6,13 @@
  * already loaded or that the loader finds. The cache is the folder TOFU_KERNEL_CACHE, by default
  * ~/.cache/tofu/kernels.
  */
-#ifndef TOFU_CUDA_COMPILER_H_
-#define TOFU_CUDA_COMPILER_H_
+#pragma once
 
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief Name and text of all kernel files and headers, written by embed_sources.py. */
 const std::vector<std::pair<std::string, std::string>>& KernelSources();
@@ -29,23 +27,17 @@ using ComputeCapability = int;
  * newest older generation, which the driver translates.
  * \\param file such as "multi_fetch.cu"
  * \\param type such as "float32"
+ * \\param as_ptx return PTX for this generation, for people and tests
  * \\throw CudaError if NVRTC is missing, or with its messages if it fails
  */
 std::string CompileKernels(const std::string& file, const std::string& type,
-                           ComputeCapability capability);
+                           ComputeCapability capability, bool as_ptx = false);
 
 /*! \brief Compile kernels, or read them from the cache on disk. A read-only disk is no error. */
 std::string GetKernels(const std::string& file, const std::string& type,
                        ComputeCapability capability);
 
-/*! \brief Compile a file of kernels to PTX, for people and tests. */
-std::string CompileToPtx(const std::string& file, const std::string& type,
-                         ComputeCapability capability);
-
 /*! \brief NVRTC's version: 1108 for 11.8. */
 int CompilerVersion();
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_COMPILER_H_
+}  // namespace tofu::cuda

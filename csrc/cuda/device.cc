@@ -5,8 +5,7 @@
 
 #include <memory>
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 namespace {
 
 std::string NameOf(int ordinal) { return "gpu(" + std::to_string(ordinal) + ")"; }
@@ -167,5 +166,4 @@ void Launch(const Device& device, const KernelLaunch& launch, void* argument) {
           " blocks on " + NameOf(device.ordinal()));
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda

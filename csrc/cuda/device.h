@@ -5,8 +5,7 @@
  * Tofu uses the GPU's primary context, as MXNet and CuPy do, so that they share addresses and
  * streams.
  */
-#ifndef TOFU_CUDA_DEVICE_H_
-#define TOFU_CUDA_DEVICE_H_
+#pragma once
 
 #include <map>
 #include <mutex>
@@ -16,8 +15,7 @@
 #include "cuda/compiler.h"
 #include "cuda/driver.h"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 class Device;
 
@@ -108,7 +106,4 @@ struct KernelLaunch {
 };
 void Launch(const Device& device, const KernelLaunch& launch, void* argument);
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_DEVICE_H_
+}  // namespace tofu::cuda

@@ -6,8 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 namespace {
 
 int64_t NumBytes(const std::vector<int64_t>& shape, int64_t element_bytes) {
@@ -119,5 +118,4 @@ void DeviceFetch::Launch(const FetchCall& call) {
   cuda::Launch(device_, launch, &arguments);
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda

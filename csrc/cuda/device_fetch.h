@@ -2,8 +2,7 @@
  * \file device_fetch.h
  * \brief Run a fetch, which assembles a region of a tensor from pieces, on a GPU.
  */
-#ifndef TOFU_CUDA_DEVICE_FETCH_H_
-#define TOFU_CUDA_DEVICE_FETCH_H_
+#pragma once
 
 #include <map>
 #include <mutex>
@@ -13,8 +12,7 @@
 #include "cuda/device.h"
 #include "cuda/prepare_fetch.h"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief Return true if TOFU_STAGE_FETCHES=1. Inputs are then always copied first, and no GPU
  * reads another GPU's memory. */
@@ -83,7 +81,4 @@ class DeviceFetch {
   std::map<int, Records> records_;  // by alignment
 };
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_DEVICE_FETCH_H_
+}  // namespace tofu::cuda

@@ -7,8 +7,7 @@
 
 #include <cstdlib>
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 namespace {
 
 template <typename Function>
@@ -75,5 +74,4 @@ void* FindSymbol(void* library, const std::string& path, const std::string& name
   return symbol;
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda

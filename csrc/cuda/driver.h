@@ -5,16 +5,14 @@
  * Tofu can be built and imported without CUDA, because functions are looked up in libcuda.so.1 of
  * the machine's driver. Tests without a GPU set TOFU_CUDA_DRIVER to another library.
  */
-#ifndef TOFU_CUDA_DRIVER_H_
-#define TOFU_CUDA_DRIVER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief An error of the driver or of NVRTC, which may be missing. */
 class CudaError : public std::runtime_error {
@@ -78,7 +76,4 @@ void CheckStatus(Status status, const std::string& action);
 /*! \brief Return a function of an open library. \throw CudaError if it is missing */
 void* FindSymbol(void* library, const std::string& path, const std::string& name);
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_DRIVER_H_
+}  // namespace tofu::cuda

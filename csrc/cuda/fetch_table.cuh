@@ -6,13 +6,11 @@
  * fewer than 2^31 items, so positions in it are 32-bit numbers. Offsets are 64-bit numbers of
  * bytes. Dimensions are counted from the innermost.
  */
-#ifndef TOFU_CUDA_FETCH_TABLE_CUH_
-#define TOFU_CUDA_FETCH_TABLE_CUH_
+#pragma once
 
 #include "portable.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 constexpr int kMaxDims = 6;
 constexpr int kMaxInputs = 256;  // their addresses are kernel arguments, which are limited to 4 KiB
@@ -111,7 +109,4 @@ TOFU_DEVICE int FindPiece(const PieceRecord* pieces, int num_pieces, unsigned ti
   return low;
 }
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_FETCH_TABLE_CUH_
+}  // namespace tofu::cuda

@@ -7,13 +7,11 @@
  * batch of elements of the first `kStreams` inputs at once, so that enough reads are under way to
  * saturate memory.
  */
-#ifndef TOFU_CUDA_GROUP_LOOPS_CUH_
-#define TOFU_CUDA_GROUP_LOOPS_CUH_
+#pragma once
 
 #include "cell_batch.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief The place of a thread in its block: `lane` of the groups in its `slot`. */
 struct ThreadPlace {
@@ -205,8 +203,7 @@ TOFU_DEVICE void MapGroups(const PartArguments& arguments, const Rule& rule) {
   }
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #define TOFU_PART_PACKED(name, loop, members, packing, ...)              \
   TOFU_KERNEL(tofu::cuda::kPartThreads)                                  \
@@ -221,5 +218,3 @@ TOFU_DEVICE void MapGroups(const PartArguments& arguments, const Rule& rule) {
   TOFU_PART_PACKED(name, loop, members, kApart, __VA_ARGS__)              \
   TOFU_PART_PACKED(name##_of_group, loop, members, kOfGroup, __VA_ARGS__) \
   TOFU_PART_PACKED(name##_of_groups, loop, members, kOfGroups, __VA_ARGS__)
-
-#endif  // TOFU_CUDA_GROUP_LOOPS_CUH_

@@ -7,8 +7,7 @@
 
 #include "cuda/sort_positions.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 namespace {
 
 // These numbers of blocks saturate a multiprocessor, and any GPU.
@@ -247,5 +246,4 @@ void LaunchPart(const PartKernel& kernel, const std::string& type, int device, S
   }
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda

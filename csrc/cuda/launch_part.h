@@ -2,8 +2,7 @@
  * \file launch_part.h
  * \brief Launch the kernels of lowered operators. Each part of a lowered operator has kernels.
  */
-#ifndef TOFU_CUDA_LAUNCH_PART_H_
-#define TOFU_CUDA_LAUNCH_PART_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -11,8 +10,7 @@
 #include "cuda/device.h"
 #include "cuda/group_loops.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief How a kernel loops over elements, as in its entry point (TOFU_PART). A lookup reads other
  * positions than it writes. Some lookups need indices that are sorted by row. */
@@ -60,7 +58,4 @@ int BytesOfElement(const std::string& type);
 void LaunchPart(const PartKernel& kernel, const std::string& type, int device, StreamHandle stream,
                 const PartArguments& arguments);
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_LAUNCH_PART_H_
+}  // namespace tofu::cuda

@@ -2,19 +2,17 @@
  * \file layer_norm.cuh
  * \brief Rules of LayerNorm's parts, as in nnvm/parts/layer_norm.cc. A group is a line.
  */
-#ifndef TOFU_CUDA_LAYER_NORM_CUH_
-#define TOFU_CUDA_LAYER_NORM_CUH_
+#pragma once
 
 #include "sum_rules.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief data, gamma, beta, sum, squares -> out, mean, std */
 template <typename T>
 struct LayerNormApply : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   struct Group {
     Real mean, std;
@@ -49,8 +47,8 @@ struct Deviation {
 
 /*! \brief The normalisation for inputs d_out, data, gamma, mean, std. */
 template <typename T>
-TOFU_DEVICE Deviation<typename RealType<T>::type> DeviationOf(const PartArguments& a, Index line) {
-  typedef typename RealType<T>::type Real;
+TOFU_DEVICE Deviation<typename SumType<T>::type> DeviationOf(const PartArguments& a, Index line) {
+  typedef typename SumType<T>::type Real;
   return Deviation<Real>{static_cast<Real>(a.Input<T>(3)[line]),
                          1 / static_cast<Real>(a.Input<T>(4)[line])};
 }
@@ -60,7 +58,7 @@ TOFU_DEVICE Deviation<typename RealType<T>::type> DeviationOf(const PartArgument
 template <typename T>
 struct LayerNormBackwardSums : TwoSumsRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   typedef Deviation<Real> Group;
   static constexpr int kStreams = 2;
   using TwoSumsRule::TwoSumsRule;
@@ -77,7 +75,7 @@ struct LayerNormBackwardSums : TwoSumsRule {
 template <typename T>
 struct LayerNormBackwardParameters : TwoSumsRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 2;
   using TwoSumsRule::TwoSumsRule;
   TOFU_DEVICE SumPair Cell(Index, const Place& at, const T* cell) const {
@@ -95,7 +93,7 @@ struct LayerNormBackwardParameters : TwoSumsRule {
 template <typename T>
 struct LayerNormBackwardApply : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 2;
   struct Group {
     Deviation<Real> deviation;
@@ -115,7 +113,4 @@ struct LayerNormBackwardApply : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_LAYER_NORM_CUH_
+}  // namespace tofu::cuda

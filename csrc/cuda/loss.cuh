@@ -3,19 +3,17 @@
  * \brief Rules of the gradients of losses, as in nnvm/parts/loss.cc. A group is all elements, or a
  * position.
  */
-#ifndef TOFU_CUDA_LOSS_CUH_
-#define TOFU_CUDA_LOSS_CUH_
+#pragma once
 
 #include "sum_rules.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief data -> number of elements above the threshold */
 template <typename T>
 struct ValidCells : SumRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   using SumRule::SumRule;
   TOFU_DEVICE Sum Cell(Index, const Place&, const T* cell) const {
@@ -28,7 +26,7 @@ struct ValidCells : SumRule {
 template <typename T>
 struct MakeLossGradient : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 0;
   typedef Real Group;  // of every cell
   using CellRule::CellRule;
@@ -44,7 +42,7 @@ struct MakeLossGradient : CellRule {
 template <typename T>
 struct Scale : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   typedef Real Group;  // the factor
   using CellRule::CellRule;
@@ -57,7 +55,4 @@ struct Scale : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_LOSS_CUH_
+}  // namespace tofu::cuda

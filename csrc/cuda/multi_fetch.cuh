@@ -5,14 +5,12 @@
  * Each block of threads processes a tile of one piece. Adjacent threads take adjacent items, in
  * narrow rows as well.
  */
-#ifndef TOFU_CUDA_MULTI_FETCH_CUH_
-#define TOFU_CUDA_MULTI_FETCH_CUH_
+#pragma once
 
 #include "fetch_table.cuh"
 #include "numbers.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 struct TakeSum {
   template <typename T>
@@ -186,10 +184,10 @@ TOFU_DEVICE void CombineTile(const Tile<Item>& tile) {
   tile.Write(items);
 }
 
-/*! \brief Tiles of items that are not smaller than an element. */
-template <typename T, typename Item, bool kFits = (sizeof(Item) >= sizeof(T))>
-struct TileOf {
-  static TOFU_DEVICE void Compute(const FetchArguments& arguments, const PieceRecord& piece) {
+/*! \brief Compute a tile of items. They are not smaller than an element. */
+template <typename T, typename Item>
+TOFU_DEVICE void ComputeTile(const FetchArguments& arguments, const PieceRecord& piece) {
+  if constexpr (sizeof(Item) >= sizeof(T)) {
     const Tile<Item> tile(arguments, piece);
     if (piece.num_sources == 1 && !arguments.adds) {
       CopyTile(tile);
@@ -197,11 +195,7 @@ struct TileOf {
       CombineTile<T>(tile);
     }
   }
-};
-template <typename T, typename Item>
-struct TileOf<T, Item, false> {
-  static TOFU_DEVICE void Compute(const FetchArguments&, const PieceRecord&) {}
-};
+}
 
 template <typename T>
 TOFU_DEVICE void FetchTile(const FetchArguments& arguments) {
@@ -209,19 +203,16 @@ TOFU_DEVICE void FetchTile(const FetchArguments& arguments) {
       arguments.pieces[FindPiece(arguments.pieces, arguments.num_pieces, BlockIndex(0))];
   switch (piece.item_bytes) {
     case 16:
-      return TileOf<T, Words4>::Compute(arguments, piece);
+      return ComputeTile<T, Words4>(arguments, piece);
     case 8:
-      return TileOf<T, Words2>::Compute(arguments, piece);
+      return ComputeTile<T, Words2>(arguments, piece);
     case 4:
-      return TileOf<T, unsigned>::Compute(arguments, piece);
+      return ComputeTile<T, unsigned>(arguments, piece);
     case 2:
-      return TileOf<T, unsigned short>::Compute(arguments, piece);  // NOLINT(runtime/int)
+      return ComputeTile<T, unsigned short>(arguments, piece);  // NOLINT(runtime/int)
     default:
-      return TileOf<T, unsigned char>::Compute(arguments, piece);
+      return ComputeTile<T, unsigned char>(arguments, piece);
   }
 }
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_MULTI_FETCH_CUH_
+}  // namespace tofu::cuda

@@ -2,13 +2,11 @@
  * \file numbers.cuh
  * \brief MXNet's element types in kernels, and the types of their sums.
  */
-#ifndef TOFU_CUDA_NUMBERS_CUH_
-#define TOFU_CUDA_NUMBERS_CUH_
+#pragma once
 
 #include "portable.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief The same bits as another type. */
 template <typename To, typename From>
@@ -82,7 +80,7 @@ struct Bfloat16 {
   unsigned short bits;  // NOLINT(runtime/int)
 };
 
-/*! \brief The type in which elements of type T are summed and compared. */
+/*! \brief The type of arithmetic on elements of type T. */
 template <typename T>
 struct SumType {
   typedef T type;
@@ -96,8 +94,7 @@ struct SumType<Bfloat16> {
   typedef float type;
 };
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 /*! \brief A kernel file is compiled once per element type. TOFU_TYPE is a name below, and a suffix
  * of entry points: tofu_multi_fetch_float32. */
@@ -106,8 +103,7 @@ struct SumType<Bfloat16> {
 #define TOFU_TYPED(name) TOFU_TYPED_NAME(name, TOFU_TYPE)
 #define TOFU_ELEMENT TOFU_TYPED_NAME(tofu::cuda::Element, TOFU_TYPE)
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 typedef float Element_float32;
 typedef double Element_float64;
@@ -119,7 +115,4 @@ typedef int Element_int32;
 typedef Index Element_int64;
 typedef bool Element_bool;
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_NUMBERS_CUH_
+}  // namespace tofu::cuda

@@ -2,13 +2,11 @@
  * \file part_arguments.cuh
  * \brief Arguments of the kernels of lowered operators' parts.
  */
-#ifndef TOFU_CUDA_PART_ARGUMENTS_CUH_
-#define TOFU_CUDA_PART_ARGUMENTS_CUH_
+#pragma once
 
 #include "positions.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 constexpr int kPartThreads = 256;
 constexpr int kMaxPartTensors = 12;
@@ -109,12 +107,6 @@ struct PartArguments {
   }
 };
 
-/*! \brief The type of element-wise arithmetic. */
-template <typename T>
-struct RealType {
-  typedef typename SumType<T>::type type;
-};
-
 /*! \brief Write or add element `i` of output `output`, as requested. */
 template <typename T, typename Value>
 TOFU_DEVICE void StoreElement(const PartArguments& arguments, int output, Index i, Value value) {
@@ -124,7 +116,4 @@ TOFU_DEVICE void StoreElement(const PartArguments& arguments, int output, Index 
   target = static_cast<T>(value);
 }
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_PART_ARGUMENTS_CUH_
+}  // namespace tofu::cuda

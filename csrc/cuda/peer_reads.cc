@@ -12,8 +12,7 @@
 
 #include "cuda/device_fetch.h"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 namespace {
 
 constexpr int64_t kWords = 1 << 18;  // 1 MiB: more than one page of most sizes
@@ -64,5 +63,4 @@ void CheckPeerReads(int reader, int owner) {
   right.insert({reader, owner});
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda

@@ -2,11 +2,9 @@
  * \file peer_reads.h
  * \brief Test if a GPU reads correct bytes from another GPU's memory.
  */
-#ifndef TOFU_CUDA_PEER_READS_H_
-#define TOFU_CUDA_PEER_READS_H_
+#pragma once
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*!
  * \brief Read a pattern from another GPU's memory and compare it. Each pair is tested once.
@@ -16,7 +14,4 @@ namespace cuda {
  */
 void CheckPeerReads(int reader, int owner);
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_PEER_READS_H_
+}  // namespace tofu::cuda

@@ -2,19 +2,17 @@
  * \file pooling.cuh
  * \brief The rule of average pooling's part, as in nnvm/parts/pooling.cc. A group is a position.
  */
-#ifndef TOFU_CUDA_POOLING_CUH_
-#define TOFU_CUDA_POOLING_CUH_
+#pragma once
 
 #include "group_loops.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief data -> data / elements of the window */
 template <typename T>
 struct DivideByWindow : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   typedef Real Group;  // elements of the window
   using CellRule::CellRule;
@@ -27,7 +25,4 @@ struct DivideByWindow : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_POOLING_CUH_
+}  // namespace tofu::cuda

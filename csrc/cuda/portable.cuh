@@ -5,19 +5,16 @@
  *
  * Kernels include no headers of CUDA or the standard library, which NVRTC lacks.
  */
-#ifndef TOFU_CUDA_PORTABLE_CUH_
-#define TOFU_CUDA_PORTABLE_CUH_
+#pragma once
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief Sizes and offsets: int64_t, which NVRTC does not know. */
 typedef long long Index;  // NOLINT(runtime/int)
 
 constexpr int kWarpThreads = 32;  // that run together
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #ifdef __CUDACC__
 
@@ -28,8 +25,7 @@ constexpr int kWarpThreads = 32;  // that run together
 /*! \brief An entry point for blocks of at most `threads` threads. */
 #define TOFU_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 typedef uint2 Words2;
 typedef uint4 Words4;
@@ -64,8 +60,7 @@ TOFU_DEVICE void WriteWords(void* to, const Words4& words) {
                : "memory");
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #else
 
@@ -80,8 +75,7 @@ TOFU_DEVICE void WriteWords(void* to, const Words4& words) {
 #define TOFU_ROLLED
 #define TOFU_KERNEL(threads) extern "C" void
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief 8 and 16 bytes that a thread accesses at once. */
 struct alignas(8) Words2 {
@@ -127,9 +121,6 @@ inline void WriteWords(void* to, const Words4& words) {
   std::memcpy(to, &words, sizeof(words));
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda
 
 #endif  // __CUDACC__
-
-#endif  // TOFU_CUDA_PORTABLE_CUH_

@@ -2,13 +2,11 @@
  * \file positions.cuh
  * \brief Read indices into a dimension, and find their positions in a part of it.
  */
-#ifndef TOFU_CUDA_POSITIONS_CUH_
-#define TOFU_CUDA_POSITIONS_CUH_
+#pragma once
 
 #include "numbers.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 // Meanings of an index out of range: the nearest position, the position modulo the extent, or none.
 // With kLength, an index means the last of this many positions.
@@ -72,7 +70,4 @@ struct Positions {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_POSITIONS_CUH_
+}  // namespace tofu::cuda

@@ -11,8 +11,7 @@
 
 #include "core/program/strided_piece.h"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 namespace {
 
 using Extents = std::vector<int64_t>;
@@ -202,5 +201,4 @@ FetchTable PrepareFetch(const FetchGeometry& geometry, int alignment, int64_t ma
   return table;
 }
 
-}  // namespace cuda
-}  // namespace tofu
+}  // namespace tofu::cuda

@@ -2,8 +2,7 @@
  * \file prepare_fetch.h
  * \brief Prepare the records of a fetch, which tell its kernel what to copy.
  */
-#ifndef TOFU_CUDA_PREPARE_FETCH_H_
-#define TOFU_CUDA_PREPARE_FETCH_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -11,8 +10,7 @@
 #include "core/program/piece.h"
 #include "cuda/fetch_table.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 constexpr int kLargestItem = 16;  // bytes that a thread accesses at once
 
@@ -55,7 +53,4 @@ Divider MakeDivider(uint32_t divisor);
 FetchTable PrepareFetch(const FetchGeometry& geometry, int alignment,
                         int64_t max_items = (int64_t{1} << 31) - 1);
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_PREPARE_FETCH_H_
+}  // namespace tofu::cuda

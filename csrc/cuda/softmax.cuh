@@ -2,13 +2,11 @@
  * \file softmax.cuh
  * \brief Rules of softmax and log_softmax in parts, as in nnvm/parts/softmax.cc. A group is a line.
  */
-#ifndef TOFU_CUDA_SOFTMAX_CUH_
-#define TOFU_CUDA_SOFTMAX_CUH_
+#pragma once
 
 #include "sum_rules.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief The maximum; keeps NaN. */
 template <typename Real>
@@ -23,7 +21,7 @@ struct Largest {
 template <typename T>
 struct SoftmaxMaximum {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   typedef Largest<Real> Result;
   typedef Index Group;
   static constexpr int kStreams = 1;
@@ -68,7 +66,7 @@ TOFU_DEVICE Real Exponential(Real value) {
 template <typename T>
 struct SoftmaxSum : SumRule {
   typedef T Element;
-  typedef typename RealType<T>::type Group;  // the maximum
+  typedef typename SumType<T>::type Group;  // the maximum
   static constexpr int kStreams = 1;
   using SumRule::SumRule;
   TOFU_DEVICE Group Prepare(Index line) const { return static_cast<Group>(a.Input<T>(1)[line]); }
@@ -81,7 +79,7 @@ struct SoftmaxSum : SumRule {
 template <typename T, bool kIsLog>
 struct SoftmaxApply : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   struct Group {
     Real largest;
     Real sum;  // or its logarithm
@@ -116,7 +114,7 @@ struct SoftmaxBackwardSum : SumRule {
 template <typename T, bool kIsLog>
 struct SoftmaxBackwardApply : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   typedef Real Group;  // the sum
   static constexpr int kStreams = 2;
   using CellRule::CellRule;
@@ -131,7 +129,4 @@ struct SoftmaxBackwardApply : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_SOFTMAX_CUH_
+}  // namespace tofu::cuda

@@ -3,18 +3,16 @@
  * \brief Rules of SoftmaxOutput's gradient in parts, as in nnvm/parts/softmax_output.cc. A group is
  * all labels, or a line of classes.
  */
-#ifndef TOFU_CUDA_SOFTMAX_OUTPUT_CUH_
-#define TOFU_CUDA_SOFTMAX_OUTPUT_CUH_
+#pragma once
 
 #include "sum_rules.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief The class of a label. */
 template <typename T>
 TOFU_DEVICE int ClassOf(const T& label) {
-  return static_cast<int>(static_cast<typename RealType<T>::type>(label));
+  return static_cast<int>(static_cast<typename SumType<T>::type>(label));
 }
 
 /*! \brief label -> number of labels that are not ignored */
@@ -32,7 +30,7 @@ struct ValidLabels : SumRule {
 template <typename T>
 struct SoftmaxOutputGradient : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   struct Group {
     Index wanted;  // class of the line's label, relative to the first one here
@@ -56,7 +54,4 @@ struct SoftmaxOutputGradient : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_SOFTMAX_OUTPUT_CUH_
+}  // namespace tofu::cuda

@@ -6,13 +6,11 @@
  * does not depend on the order of threads. Keys within a block's span are sorted in shared memory.
  * Wider steps are separate launches.
  */
-#ifndef TOFU_CUDA_SORT_POSITIONS_CUH_
-#define TOFU_CUDA_SORT_POSITIONS_CUH_
+#pragma once
 
 #include "group_loops.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 constexpr int kSortSpan = 1024;  // keys per block; more blocks pay more than fewer steps
 
@@ -118,7 +116,4 @@ TOFU_DEVICE void FindRows(const PartArguments& a) {
   }
 }
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_SORT_POSITIONS_CUH_
+}  // namespace tofu::cuda

@@ -3,13 +3,11 @@
  * \brief Sums over groups, including those that BatchNorm and LayerNorm share: of data, and of
  * squares around the mean. `count` is the number of elements of the whole tensor per group.
  */
-#ifndef TOFU_CUDA_SUM_RULES_CUH_
-#define TOFU_CUDA_SUM_RULES_CUH_
+#pragma once
 
 #include "group_loops.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief Base of rules that compute a sum of each group. */
 struct SumRule {
@@ -60,7 +58,4 @@ struct DataSquares : SumRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_SUM_RULES_CUH_
+}  // namespace tofu::cuda

@@ -3,13 +3,11 @@
  * \brief Rules of lookups in a part of a table, as in nnvm/parts/take.cc. A group is an index, a
  * row of the table, or a line of the data.
  */
-#ifndef TOFU_CUDA_TAKE_CUH_
-#define TOFU_CUDA_TAKE_CUH_
+#pragma once
 
 #include "sort_positions.cuh"
 
-namespace tofu {
-namespace cuda {
+namespace tofu::cuda {
 
 /*! \brief The element of row `row` at a place of the view, in a tensor with `rows` rows. */
 TOFU_DEVICE Index CellOfRow(const PartArguments& a, Index rows, Index row, const Place& at) {
@@ -49,7 +47,7 @@ TOFU_DEVICE void ComputeBatch(const Take<T>& rule, const Index* prepared, const 
 template <typename T>
 struct TakeBackward : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   struct Group {
     Index begin;  // of the row's keys
     Index end;
@@ -90,8 +88,8 @@ struct Pick : CellRule {
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index group) const { return group; }
-  TOFU_DEVICE typename RealType<T>::type Cell(const Group&, const Place& at, const T*) const {
-    typedef typename RealType<T>::type Real;
+  TOFU_DEVICE typename SumType<T>::type Cell(const Group&, const Place& at, const T*) const {
+    typedef typename SumType<T>::type Real;
     const Index row = a.positions.LocateOnLine(a.tensors[1], at.other);
     if (row < 0) return 0;
     return static_cast<Real>(a.Input<T>(0)[CellOfRow(a, a.positions.extent, row, at)]);
@@ -102,7 +100,7 @@ struct Pick : CellRule {
 template <typename T>
 struct PickBackward : CellRule {
   typedef T Element;
-  typedef typename RealType<T>::type Real;
+  typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 0;
   struct Group {
     Index row;
@@ -119,7 +117,4 @@ struct PickBackward : CellRule {
   }
 };
 
-}  // namespace cuda
-}  // namespace tofu
-
-#endif  // TOFU_CUDA_TAKE_CUH_
+}  // namespace tofu::cuda

@@ -2,8 +2,7 @@
  * \file check.h
  * \brief Checks, a random generator and element sets of the C++ tests.
  */
-#ifndef TOFU_TESTS_CORE_CHECK_H_
-#define TOFU_TESTS_CORE_CHECK_H_
+#pragma once
 
 #include <cstdint>
 #include <cstdio>
@@ -90,5 +89,3 @@ inline Cells CellsOf(const tofu::Interval* box, int rank) {
 }
 
 }  // namespace tofu_test
-
-#endif  // TOFU_TESTS_CORE_CHECK_H_

@@ -2,8 +2,7 @@
  * \file draw_pairwise.h
  * \brief Random pairwise problems, and their least costs by exhaustive search and by elimination.
  */
-#ifndef TOFU_TESTS_CORE_DRAW_PAIRWISE_H_
-#define TOFU_TESTS_CORE_DRAW_PAIRWISE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -94,5 +93,3 @@ inline int64_t LeastBytesWith(const PairwiseProblem& problem, int v, int x) {
 }
 
 }  // namespace tofu_test
-
-#endif  // TOFU_TESTS_CORE_DRAW_PAIRWISE_H_

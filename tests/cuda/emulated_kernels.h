@@ -2,8 +2,7 @@
  * \file emulated_kernels.h
  * \brief Every kernel of csrc/cuda, compiled as C++ for every element type, under its own name.
  */
-#ifndef TOFU_TESTS_CUDA_EMULATED_KERNELS_H_
-#define TOFU_TESTS_CUDA_EMULATED_KERNELS_H_
+#pragma once
 
 #include <dlfcn.h>
 
@@ -85,5 +84,3 @@ inline bool RunPartOnCpu(const tofu::cuda::PartKernel& kernel, const std::string
 }
 
 }  // namespace tofu_test
-
-#endif  // TOFU_TESTS_CUDA_EMULATED_KERNELS_H_

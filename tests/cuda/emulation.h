@@ -5,8 +5,7 @@
  * Threads that wait for each other are fibers: each runs until it waits, then the next one runs. A
  * kernel that never waits needs no fibers.
  */
-#ifndef TOFU_TESTS_CUDA_EMULATION_H_
-#define TOFU_TESTS_CUDA_EMULATION_H_
+#pragma once
 
 #include <functional>
 
@@ -23,5 +22,3 @@ struct LaunchShape {
 void RunThreads(LaunchShape shape, const std::function<void()>& kernel);
 
 }  // namespace tofu_test
-
-#endif  // TOFU_TESTS_CUDA_EMULATION_H_

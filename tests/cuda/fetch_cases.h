@@ -2,8 +2,7 @@
  * \file fetch_cases.h
  * \brief Random fetches, and their results by a loop over elements.
  */
-#ifndef TOFU_TESTS_CUDA_FETCH_CASES_H_
-#define TOFU_TESTS_CUDA_FETCH_CASES_H_
+#pragma once
 
 #include <algorithm>
 #include <cstring>
@@ -173,5 +172,3 @@ std::vector<char> ExpectRegion(const tofu::cuda::FetchGeometry& geometry,
 }
 
 }  // namespace tofu_test
-
-#endif  // TOFU_TESTS_CUDA_FETCH_CASES_H_

@@ -4,8 +4,7 @@
  *
  * Needs only the driver. The emulated driver runs the same code on host memory.
  */
-#ifndef TOFU_TESTS_CUDA_GPU_ARRAYS_H_
-#define TOFU_TESTS_CUDA_GPU_ARRAYS_H_
+#pragma once
 
 #include <dlfcn.h>
 
@@ -181,5 +180,3 @@ inline double SecondsOfCopy(size_t bytes, int runs) {
 }
 
 }  // namespace tofu_gpu
-
-#endif  // TOFU_TESTS_CUDA_GPU_ARRAYS_H_

@@ -2,8 +2,7 @@
  * \file gpu_fetches.h
  * \brief Fetches on a GPU, compared with a loop over elements.
  */
-#ifndef TOFU_TESTS_CUDA_GPU_FETCHES_H_
-#define TOFU_TESTS_CUDA_GPU_FETCHES_H_
+#pragma once
 
 #include <cstddef>
 
@@ -18,5 +17,3 @@ int CheckFetches(int* failures);
 void MeasureFetches(size_t bytes, int runs, double copy);
 
 }  // namespace tofu_gpu
-
-#endif  // TOFU_TESTS_CUDA_GPU_FETCHES_H_

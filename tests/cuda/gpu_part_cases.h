@@ -2,8 +2,7 @@
  * \file gpu_part_cases.h
  * \brief Every kernel of a part, with the kinds of its arrays.
  */
-#ifndef TOFU_TESTS_CUDA_GPU_PART_CASES_H_
-#define TOFU_TESTS_CUDA_GPU_PART_CASES_H_
+#pragma once
 
 #include <cmath>
 #include <cstring>
@@ -160,5 +159,3 @@ inline void DrawInto(char letter, const View& view, std::mt19937* random, HostAr
 }
 
 }  // namespace tofu_gpu
-
-#endif  // TOFU_TESTS_CUDA_GPU_PART_CASES_H_

@@ -100,7 +100,6 @@ def test_backward_nodes_name_their_forward_node():
     by_name = {node["name"]: node for node in nodes}
     assert nodes[by_name["conv2_backward"]["control_deps"][0]]["name"] == "conv2"
     assert by_name["conv2_backward"]["is_backward"]
-    assert not by_name["conv2_backward"]["has_infer_shape"]
     assert by_name["bn_moving_mean"]["is_aux"]
     assert by_name["bn"]["mutable_inputs"] == [3, 4]
     assert by_name["conv2"]["entry"] == by_name["conv2"]["id"] + 2

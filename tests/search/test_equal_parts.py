@@ -7,8 +7,9 @@ from tests.numpy_engine.backend import NumpyBackend
 from tests.numpy_engine.front_end import NumpyFrontEnd
 from tests.numpy_engine.runs import partition_graph
 from tests.numpy_engine.steps import perceptron, wide_perceptron
-from tofu import _core, core
+from tofu import core
 from tofu.errors import InfeasibleError, PlanError
+from tofu.search.geometry import find_shards
 
 EVEN = core.Engine(NumpyFrontEnd(), NumpyBackend(), core.TransferRules(splits_equally=True))
 
@@ -17,10 +18,7 @@ OVERLAPPING = core.Engine(NumpyFrontEnd(), NumpyBackend(), core.TransferRules(sp
 
 def find_extents(partition):
     problem, choices = partition.problem, partition.choices
-    boxes = [
-        _core.shards(problem.native, list(problem.factors), t, choices.layout(t))
-        for t in range(len(problem.graph.tensors))
-    ]
+    boxes = [find_shards(problem, t, choices.layout(t)) for t in range(len(problem.graph.tensors))]
     return [np.unique(box[..., 1] - box[..., 0], axis=0) for box in boxes]
 
 

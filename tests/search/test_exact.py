@@ -182,7 +182,7 @@ def test_numbers_of_configurations_of_section_5_2():
     graph.add_tensor([64, 64, 64, 64], 4, False, 0)
     steps = list_sequences(lambda h: _core.feasible_choices(graph, [2, 2, 2], "tensor", 0, list(h)), 3)
     assert len(steps) == 4**3
-    shards = {tuple(map(tuple, np.diff(_core.shards(graph, [2, 2, 2], 0, list(s)))[0])) for s in steps}
+    shards = {tuple(map(tuple, np.diff(_core.worker_boxes(graph, [2, 2, 2], "tensor", 0, list(s)))[0])) for s in steps}
     assert len(shards) == len({tuple(sorted(s)) for s in steps}) == 20
     tensors = 6
     assert len(shards) ** tensors == 64_000_000

@@ -120,4 +120,4 @@ def test_a_dimension_is_split_while_its_smallest_part_suffices():
     with pytest.raises(
         ValueError, match=r"tensor 0 of extents \[4, 6\] cannot be split along 0 in round 2: its smallest part"
     ):
-        _core.shards(graph, [2, 2, 2], 0, [0, 0, 0])
+        _core.worker_boxes(graph, [2, 2, 2], "tensor", 0, [0, 0, 0])

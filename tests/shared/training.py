@@ -13,7 +13,7 @@ from tests.models.plain import PlainModel
 from tofu import _mxnet
 from tofu.compare import RunNumbers, compare_numbers, relative_error
 from tofu.graph import TensorKind
-from tofu.mxnet.check.traffic import count_traffic
+from tofu.mxnet.check.execution import count_remote_bytes
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.pipeline import Partition
 from tofu.plan import Plan
@@ -148,6 +148,5 @@ def permute_batch(model: PlainModel, values: Arrays) -> Arrays:
 
 
 def check_graph(partition: Partition) -> None:
-    traffic = count_traffic(partition.training.symbol)
-    assert traffic.remote_bytes == partition.plan.communication_bytes
+    assert count_remote_bytes(partition.training.symbol) == partition.plan.communication_bytes
     assert sum(partition.plan.step_bytes) == partition.plan.communication_bytes

@@ -12,7 +12,7 @@ from tofu.search.problem import Problem
 
 def find_shards(problem: Problem, tensor: int, layout: Sequence[int]) -> _core.Int64Array:
     """Return the region of a tensor that each worker stores, as an array [workers, dimensions, (begin, end)]."""
-    return _core.shards(problem.native, list(problem.factors), tensor, list(layout))
+    return _core.worker_boxes(problem.native, list(problem.factors), "tensor", tensor, list(layout))
 
 
 def count_state_bytes(choices: Choices, states: int) -> tuple[int, ...]:

@@ -2,8 +2,7 @@
  * \file byte_loops.h
  * \brief Vectorised loops over rows of byte counts, the inner loops of elimination and the bounds.
  */
-#ifndef TOFU_CORE_BASE_BYTE_LOOPS_H_
-#define TOFU_CORE_BASE_BYTE_LOOPS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -33,5 +32,3 @@ int64_t LeastDifference(const int64_t* a, const int64_t* b, size_t count);
 int64_t SumProducts(const int64_t* const* rows, size_t num_rows, size_t count);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_BASE_BYTE_LOOPS_H_

@@ -2,8 +2,7 @@
  * \file numbering.h
  * \brief Numbers for distinct keys, which may be of any length.
  */
-#ifndef TOFU_CORE_BASE_NUMBERING_H_
-#define TOFU_CORE_BASE_NUMBERING_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -38,5 +37,3 @@ class Numbering {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_BASE_NUMBERING_H_

@@ -2,8 +2,7 @@
  * \file parallel.h
  * \brief A loop over all cores.
  */
-#ifndef TOFU_CORE_BASE_PARALLEL_H_
-#define TOFU_CORE_BASE_PARALLEL_H_
+#pragma once
 
 #include <algorithm>
 #include <atomic>
@@ -63,5 +62,3 @@ void ParallelFor(size_t count, size_t grain, const Work& work) {
 }
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_BASE_PARALLEL_H_

@@ -2,8 +2,7 @@
  * \file phase.h
  * \brief Phases of a training step, with the numbers of tofu.graph.Phase in Python.
  */
-#ifndef TOFU_CORE_BASE_PHASE_H_
-#define TOFU_CORE_BASE_PHASE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -15,5 +14,3 @@ constexpr int kNumPhases = 3;
 inline bool IsPhase(int64_t number) { return number >= 0 && number < kNumPhases; }
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_BASE_PHASE_H_

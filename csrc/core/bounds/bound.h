@@ -16,8 +16,7 @@
  * The reduced cost of a value is its cost above these minima. A plan with the value costs at least
  * bound + reduced cost.
  */
-#ifndef TOFU_CORE_BOUNDS_BOUND_H_
-#define TOFU_CORE_BOUNDS_BOUND_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -101,5 +100,3 @@ class MessagePassing {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_BOUNDS_BOUND_H_

@@ -3,8 +3,7 @@
  * \brief Minimisation over a bucket (the tables that hold one variable) in blocks that are
  * contiguous in memory.
  */
-#ifndef TOFU_CORE_BOUNDS_BUCKET_BLOCKS_H_
-#define TOFU_CORE_BOUNDS_BUCKET_BLOCKS_H_
+#pragma once
 
 #include <cstddef>
 #include <map>
@@ -80,5 +79,3 @@ class BucketBlocks {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_BOUNDS_BUCKET_BLOCKS_H_

@@ -2,8 +2,7 @@
  * \file bucket_tree.h
  * \brief The tree of mini-buckets, from which BoundByMiniBuckets computes its bound.
  */
-#ifndef TOFU_CORE_BOUNDS_BUCKET_TREE_H_
-#define TOFU_CORE_BOUNDS_BUCKET_TREE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -58,5 +57,3 @@ BucketTree GrowBucketTree(const PairwiseProblem& problem, int64_t unit, size_t m
                           const MiniBucketPause& pause);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_BOUNDS_BUCKET_TREE_H_

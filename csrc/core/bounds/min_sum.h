@@ -3,8 +3,7 @@
  * \brief Sums of tables of 32-bit numbers, minimised over one variable, for the bound by
  * mini-buckets.
  */
-#ifndef TOFU_CORE_BOUNDS_MIN_SUM_H_
-#define TOFU_CORE_BOUNDS_MIN_SUM_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -89,5 +88,3 @@ CostTable Project(std::vector<const CostTable*> tables, const std::vector<int>& 
                   const std::vector<size_t>& domain_sizes, double* additions);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_BOUNDS_MIN_SUM_H_

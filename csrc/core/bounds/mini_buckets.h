@@ -18,8 +18,7 @@
  * Repeated work is done once. Variables with the same tables share one bucket. Buckets with other
  * tables of equal content share results.
  */
-#ifndef TOFU_CORE_BOUNDS_MINI_BUCKETS_H_
-#define TOFU_CORE_BOUNDS_MINI_BUCKETS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -56,5 +55,3 @@ MiniBucketBound BoundByMiniBuckets(const PairwiseProblem& problem, int64_t most,
                                    const MiniBucketPause& pause);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_BOUNDS_MINI_BUCKETS_H_

@@ -2,8 +2,7 @@
  * \file rearrange.h
  * \brief Copies and sums of tables whose variables are in different orders.
  */
-#ifndef TOFU_CORE_BOUNDS_REARRANGE_H_
-#define TOFU_CORE_BOUNDS_REARRANGE_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -23,5 +22,3 @@ void CopyRearranged(const CostTable& table, const std::vector<int>& scope,
                     const std::vector<size_t>& domain_sizes, Cost* copy);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_BOUNDS_REARRANGE_H_

@@ -14,8 +14,7 @@
  * values. It returns equal shares to the functions that continue in the direction of the sweep. The
  * bound is the sum of the least costs of all functions and variables, an integer.
  */
-#ifndef TOFU_CORE_BOUNDS_STAR_PASSING_H_
-#define TOFU_CORE_BOUNDS_STAR_PASSING_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -105,5 +104,3 @@ class StarPassing {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_BOUNDS_STAR_PASSING_H_

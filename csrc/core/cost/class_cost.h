@@ -8,8 +8,7 @@
  * fewest bytes if its region and its shard overlap as much as their sizes allow. So the sizes give
  * a lower bound for all pairs of sequences from two classes.
  */
-#ifndef TOFU_CORE_COST_CLASS_COST_H_
-#define TOFU_CORE_COST_CLASS_COST_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -40,5 +39,3 @@ std::vector<int64_t> DescribeSizes(const Graph& graph, const WorkerGrid& grid, i
                                    const Input& input, const std::vector<int>& choice);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_COST_CLASS_COST_H_

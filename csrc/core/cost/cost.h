@@ -11,8 +11,7 @@
  *
  * EvaluatePlan computes the sum directly. The searches tabulate the cost of each incidence.
  */
-#ifndef TOFU_CORE_COST_COST_H_
-#define TOFU_CORE_COST_COST_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -152,11 +151,6 @@ LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,
 int64_t HoldingCost(const Graph& graph, int tensor, const WorkerGrid& grid,
                     const std::vector<int>& layout);
 
-/*! \brief Return one number for each worker. A worker reads from workers with its own number, which
- * combines its digits in rounds that replicate the output. */
-std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid,
-                                const std::vector<int>& choice);
-
 /*! \brief Return true if some round of `choice` splits a reduced axis of the output. */
 bool IsPartialResult(const Output& output, const std::vector<int>& choice);
 
@@ -227,5 +221,3 @@ std::vector<Keeping> WeighKeeping(const Graph& graph, const WorkerGrid& grid,
                                   const Assignment& assignment);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_COST_COST_H_

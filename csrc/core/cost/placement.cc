@@ -23,21 +23,11 @@ std::vector<int> NumberCombined(const Output& output, const WorkerGrid& grid,
   });
 }
 
-std::vector<int> AddendNumbers(const Output& output, const WorkerGrid& grid,
-                               const std::vector<int>& choice) {
-  return NumberCombined(output, grid, choice, {Combine::kReduce, Combine::kOverlapAdd});
-}
-
 std::vector<int> FirstRounds(const std::vector<int>& choice, int rounds) {
   return {choice.begin(), choice.begin() + rounds};
 }
 
 }  // namespace
-
-std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid,
-                                const std::vector<int>& choice) {
-  return NumberCombined(output, grid, choice, {Combine::kReplicate});
-}
 
 bool IsPartialResult(const Output& output, const std::vector<int>& choice) {
   return std::any_of(choice.begin(), choice.end(), [&](int axis) {
@@ -97,13 +87,14 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
       return ClipBoxes(WrittenRegions(*incidence.write, shape, boxes, choice), shape);
     };
     placed.regions.push_back(find_regions(axis_boxes));
-    placed.replica = ReplicaNumbers(*incidence.write, grid, choice);
+    placed.replica = NumberCombined(*incidence.write, grid, choice, {Combine::kReplicate});
     placed.is_partial = IsPartialResult(*incidence.write, choice);
     const bool overlaps =
         graph.splits_equally() && HasRest(graph.op(incidence.op).axis_extents, grid, choice);
     if (overlaps) {
       placed.own = find_regions(OwnBoxes(axis_boxes));
-      placed.addend = AddendNumbers(*incidence.write, grid, choice);
+      placed.addend =
+          NumberCombined(*incidence.write, grid, choice, {Combine::kReduce, Combine::kOverlapAdd});
     }
     placed.copies =
         CountCoverage(overlaps ? placed.own : placed.regions.front(), placed.replica, shape);
@@ -147,8 +138,8 @@ PlacedLayout PlaceLayout(const Graph& graph, int tensor_id, const WorkerGrid& gr
   const Tensor& tensor = graph.tensor(tensor_id);
   PlacedLayout placed;
   placed.shards = SplitTensor(graph, grid, tensor_id, layout);
-  placed.can_scatter =
-      (graph.stages_small_sums() || !tensor.is_replicable) && HasReplicatedRound(layout);
+  placed.can_scatter = (graph.stages_small_sums() || !tensor.is_replicable) &&
+                       std::find(layout.begin(), layout.end(), kReplicated) != layout.end();
   placed.cells = TotalVolume(placed.shards);
   if (placed.can_scatter) {
     placed.scattered = ScatterShards(placed.shards, tensor.shape, grid, layout);

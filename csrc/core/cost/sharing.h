@@ -13,8 +13,7 @@
  * choice. Updates, which read at the end of the step, share nothing, nor do readers of tensors that
  * are written in place.
  */
-#ifndef TOFU_CORE_COST_SHARING_H_
-#define TOFU_CORE_COST_SHARING_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -69,5 +68,3 @@ class RegionNumbers {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_COST_SHARING_H_

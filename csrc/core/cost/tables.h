@@ -7,8 +7,7 @@
  * signature is everything that the bytes depend on. Incidences with equal signatures share one
  * table.
  */
-#ifndef TOFU_CORE_COST_TABLES_H_
-#define TOFU_CORE_COST_TABLES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -95,5 +94,3 @@ class CostTables {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_COST_TABLES_H_

@@ -8,8 +8,7 @@
  * which is added to the pair of u and w. So a chain of operators between two layouts becomes one
  * table. This makes dominance and message passing stronger. Equal tables are computed once.
  */
-#ifndef TOFU_CORE_ELIMINATION_CONTRACT_H_
-#define TOFU_CORE_ELIMINATION_CONTRACT_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -29,5 +28,3 @@ struct Contraction {
 Contraction Contract(const PairwiseProblem& problem, double max_operations);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_ELIMINATION_CONTRACT_H_

@@ -11,8 +11,7 @@
  * taken for each neighbour separately, so the test misses some dominated values. It never removes
  * the optimum: replacing a by b makes no plan worse, and no two plans have the same weight.
  */
-#ifndef TOFU_CORE_ELIMINATION_DOMINANCE_H_
-#define TOFU_CORE_ELIMINATION_DOMINANCE_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -44,5 +43,3 @@ Dominance FindDominated(const PairwiseProblem& problem);
 EliminationResult EliminateUndominated(PairwiseProblem problem);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_ELIMINATION_DOMINANCE_H_

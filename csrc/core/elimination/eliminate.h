@@ -11,8 +11,7 @@
  * exponential in the width of the order, the largest number of neighbours. Chains, fork-joins,
  * residual connections and recurrent cells have a small width.
  */
-#ifndef TOFU_CORE_ELIMINATION_ELIMINATE_H_
-#define TOFU_CORE_ELIMINATION_ELIMINATE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -88,5 +87,3 @@ EliminationResult Eliminate(const PairwiseProblem& problem, size_t max_entries =
                             std::vector<int> order = {});
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_ELIMINATION_ELIMINATE_H_

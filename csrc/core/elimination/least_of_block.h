@@ -3,8 +3,7 @@
  * \brief Vectorised minimisation over one variable, for a block of assignments of other variables.
  * Bytes and ties are separate arrays of 64-bit numbers.
  */
-#ifndef TOFU_CORE_ELIMINATION_LEAST_OF_BLOCK_H_
-#define TOFU_CORE_ELIMINATION_LEAST_OF_BLOCK_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -47,5 +46,3 @@ class LeastOfBlock {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_ELIMINATION_LEAST_OF_BLOCK_H_

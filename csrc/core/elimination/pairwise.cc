@@ -147,21 +147,11 @@ size_t CountDistinctEntries(const PairwiseProblem& problem) {
   return entries;
 }
 
-namespace {
-
-template <typename Values>
-std::vector<size_t> CountValues(const std::vector<std::vector<Values>>& lists) {
-  std::vector<size_t> counts;
-  counts.reserve(lists.size());
-  for (const std::vector<Values>& list : lists) counts.push_back(list.size());
-  return counts;
-}
-
-/*! \brief Simulate elimination by table sizes alone. Variables with one value connect nothing. */
-EliminationEstimate Estimate(const PairwiseProblem& problem, const std::vector<size_t>& counts) {
+EliminationEstimate EstimateElimination(const PairwiseProblem& problem, const KeptValues& kept) {
   PairwiseProblem connected{std::vector<std::vector<Weight>>(problem.size()), {}};
   for (const PairTable& pair : problem.pairs) {
-    if (counts[pair.first] > 1 && counts[pair.second] > 1) connected.pairs.push_back(pair);
+    if (kept[pair.first].size() > 1 && kept[pair.second].size() > 1)
+      connected.pairs.push_back(pair);
   }
   std::vector<std::vector<int>> lists = FindNeighbours(connected);
   std::vector<std::set<int>> neighbours;
@@ -172,26 +162,16 @@ EliminationEstimate Estimate(const PairwiseProblem& problem, const std::vector<s
     const std::set<int> around = std::move(neighbours[v]);
     double entries = 1;
     for (int other : around) {
-      entries *= static_cast<double>(counts[other]);
+      entries *= static_cast<double>(kept[other].size());
       neighbours[other].erase(v);
       neighbours[other].insert(around.begin(), around.end());
       neighbours[other].erase(other);
     }
     estimate.largest_table = std::max(estimate.largest_table, entries);
     estimate.entries += entries;
-    estimate.operations += entries * static_cast<double>(counts[v]);
+    estimate.operations += entries * static_cast<double>(kept[v].size());
   }
   return estimate;
-}
-
-}  // namespace
-
-EliminationEstimate EstimateElimination(const PairwiseProblem& problem) {
-  return Estimate(problem, CountValues(problem.unary));
-}
-
-EliminationEstimate EstimateElimination(const PairwiseProblem& problem, const KeptValues& kept) {
-  return Estimate(problem, CountValues(kept));
 }
 
 EliminationResult EliminatePairwise(const PairwiseProblem& problem, size_t max_entries,

@@ -5,8 +5,7 @@
  * A network repeats its blocks, so most pairs have the same table as another pair. Each table is
  * stored once, and results that depend on it (a submatrix, a dominance test) are computed once.
  */
-#ifndef TOFU_CORE_ELIMINATION_PAIRWISE_H_
-#define TOFU_CORE_ELIMINATION_PAIRWISE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -81,11 +80,8 @@ struct EliminationEstimate {
   std::vector<int> order;
 };
 
-/*! \brief Simulate elimination without tables. Sizes are floating-point numbers, because they may
- * exceed all integers. */
-EliminationEstimate EstimateElimination(const PairwiseProblem& problem);
-
-/*! \brief Estimate the elimination of a problem restricted to the kept values. */
+/*! \brief Simulate elimination over the kept values, by table sizes alone. Variables with one value
+ * connect nothing. Sizes are floating-point numbers, because they may exceed all integers. */
 EliminationEstimate EstimateElimination(const PairwiseProblem& problem, const KeptValues& kept);
 
 /*! \brief Eliminate exactly (eliminate.h), in `order` unless it is empty. */
@@ -93,5 +89,3 @@ EliminationResult EliminatePairwise(const PairwiseProblem& problem, size_t max_e
                                     std::vector<int> order = {});
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_ELIMINATION_PAIRWISE_H_

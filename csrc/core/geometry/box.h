@@ -6,8 +6,7 @@
  * as pointer and rank, because the boxes of all workers are one flat array. Both extension modules
  * compile this file, so it uses only the C++ library.
  */
-#ifndef TOFU_CORE_GEOMETRY_BOX_H_
-#define TOFU_CORE_GEOMETRY_BOX_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -126,5 +125,3 @@ inline void Subtract(Box box, const Box& inner, std::vector<Box>* rest) {
 }
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_GEOMETRY_BOX_H_

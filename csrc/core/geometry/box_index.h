@@ -2,8 +2,7 @@
  * \file box_index.h
  * \brief Search for the workers whose boxes meet a box.
  */
-#ifndef TOFU_CORE_GEOMETRY_BOX_INDEX_H_
-#define TOFU_CORE_GEOMETRY_BOX_INDEX_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -42,5 +41,3 @@ class BoxIndex {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_GEOMETRY_BOX_INDEX_H_

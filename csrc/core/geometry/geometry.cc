@@ -351,8 +351,4 @@ Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, cons
   return parts;
 }
 
-bool HasReplicatedRound(const std::vector<int>& choice) {
-  return std::find(choice.begin(), choice.end(), kReplicated) != choice.end();
-}
-
 }  // namespace tofu

@@ -2,8 +2,7 @@
  * \file geometry.h
  * \brief Workers, and the splits of axes and tensors among them.
  */
-#ifndef TOFU_CORE_GEOMETRY_GEOMETRY_H_
-#define TOFU_CORE_GEOMETRY_GEOMETRY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -206,8 +205,6 @@ Boxes SplitTensor(const Graph& graph, const WorkerGrid& grid, int tensor,
 Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, const WorkerGrid& grid,
                     const std::vector<int>& layout);
 
-bool HasReplicatedRound(const std::vector<int>& choice);
-
 /*! \brief Return one number for each worker. Numbers are equal if the digits in all rounds with
  * is_counted(round) are equal.
  */
@@ -235,5 +232,3 @@ int64_t CountCoverage(const Boxes& boxes, const std::vector<int>& numbers,
                       const std::vector<int64_t>& shape);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_GEOMETRY_GEOMETRY_H_

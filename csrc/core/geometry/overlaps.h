@@ -6,8 +6,7 @@
  * few different lists of intervals in a dimension. The lengths of intersections are computed once
  * for each such list. A volume is a product of lengths.
  */
-#ifndef TOFU_CORE_GEOMETRY_OVERLAPS_H_
-#define TOFU_CORE_GEOMETRY_OVERLAPS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -67,5 +66,3 @@ class Overlaps {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_GEOMETRY_OVERLAPS_H_

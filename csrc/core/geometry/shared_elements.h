@@ -2,8 +2,7 @@
  * \file shared_elements.h
  * \brief Count of the elements that a box shares with many boxes.
  */
-#ifndef TOFU_CORE_GEOMETRY_SHARED_ELEMENTS_H_
-#define TOFU_CORE_GEOMETRY_SHARED_ELEMENTS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -50,5 +49,3 @@ class SharedElements {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_GEOMETRY_SHARED_ELEMENTS_H_

@@ -8,8 +8,7 @@
  * so that siblings of ancestors count. Except for rare collisions, nodes with equal labels can be
  * exchanged without changing the graph.
  */
-#ifndef TOFU_CORE_GRAPH_CANONICAL_H_
-#define TOFU_CORE_GRAPH_CANONICAL_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -34,5 +33,3 @@ struct CanonicalLabels {
 CanonicalLabels ComputeLabels(const Graph& graph);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_GRAPH_CANONICAL_H_

@@ -6,8 +6,7 @@
  * *row* per dimension, which states the interval that a part of the operator accesses. Operators
  * are added in topological order, and checked when they are added.
  */
-#ifndef TOFU_CORE_GRAPH_GRAPH_H_
-#define TOFU_CORE_GRAPH_GRAPH_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -248,5 +247,3 @@ class Graph {
 std::string FormatList(const std::vector<int64_t>& values);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_GRAPH_GRAPH_H_

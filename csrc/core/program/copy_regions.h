@@ -2,8 +2,7 @@
  * \file copy_regions.h
  * \brief Regions that the copies of operators read and write.
  */
-#ifndef TOFU_CORE_PROGRAM_COPY_REGIONS_H_
-#define TOFU_CORE_PROGRAM_COPY_REGIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -44,5 +43,3 @@ class CopyRegions {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_PROGRAM_COPY_REGIONS_H_

@@ -12,7 +12,6 @@
 
 #include "core/base/phase.h"
 #include "core/cost/sharing.h"
-#include "core/graph/canonical.h"
 #include "core/program/copy_regions.h"
 #include "core/program/fetch_pieces.h"
 #include "core/program/outline.h"
@@ -33,21 +32,6 @@ struct SharedFetch {
 
 // Stands for all readers of a tensor whose fetched regions are kept.
 constexpr int kAllReaders = -1;
-
-struct FetchKey {
-  int sharers;
-  int tensor;
-
-  bool operator==(const FetchKey& other) const {
-    return sharers == other.sharers && tensor == other.tensor;
-  }
-};
-
-struct FetchKeyHash {
-  size_t operator()(const FetchKey& key) const {
-    return HashCombine(static_cast<uint64_t>(key.sharers), static_cast<uint64_t>(key.tensor));
-  }
-};
 
 /*! \brief Writes the program of a plan. `readings` has an operator's readings by input. */
 class Emitter {
@@ -305,7 +289,7 @@ class Emitter {
       return shards_.Shard(input.tensor, worker);
     }
     std::vector<std::vector<SharedFetch>>& fetches_by_worker =
-        shared_fetches_[{SharersOf(op_id, position), input.tensor}];
+        shared_fetches_[SharersOf(op_id, position)][input.tensor];
     fetches_by_worker.resize(grid_.num_workers());
     std::vector<SharedFetch>& fetches = fetches_by_worker[worker];
     for (const SharedFetch& fetch : fetches) {
@@ -349,8 +333,8 @@ class Emitter {
   CopyRegions regions_;
   std::vector<char> is_used_;  // by tensor: true if it is read in these phases
   Sharers sharers_;
-  std::unordered_map<FetchKey, std::vector<std::vector<SharedFetch>>, FetchKeyHash>
-      shared_fetches_;                               // by worker
+  std::unordered_map<int, std::unordered_map<int, std::vector<std::vector<SharedFetch>>>>
+      shared_fetches_;                               // by sharers, tensor and worker
   std::vector<std::vector<Entry>> request_entries_;  // by output request, empty until emitted
   std::vector<std::vector<int>> requests_by_tensor_;
 };

@@ -17,8 +17,7 @@
  *  - Partial results of a large replicated tensor are reduced in two stages: every worker sums one
  *    part, and then gathers the other parts.
  */
-#ifndef TOFU_CORE_PROGRAM_EMIT_H_
-#define TOFU_CORE_PROGRAM_EMIT_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -59,5 +58,3 @@ Outlines EmitOutlines(const Graph& graph, const WorkerGrid& grid, const Assignme
 std::vector<int64_t> CountTraffic(const Graph& graph, const Program& program);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_PROGRAM_EMIT_H_

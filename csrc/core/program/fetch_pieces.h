@@ -2,8 +2,7 @@
  * \file fetch_pieces.h
  * \brief Division of a region into disjoint pieces, from the boxes that contribute to it.
  */
-#ifndef TOFU_CORE_PROGRAM_FETCH_PIECES_H_
-#define TOFU_CORE_PROGRAM_FETCH_PIECES_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -78,5 +77,3 @@ class FetchPieces {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_PROGRAM_FETCH_PIECES_H_

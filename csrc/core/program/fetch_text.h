@@ -6,8 +6,7 @@
  * coordinates. A source whose dimensions differ from the region's names them: `input@begin@along`.
  * Texts come from files, so invalid numbers and boxes outside their region raise errors.
  */
-#ifndef TOFU_CORE_PROGRAM_FETCH_TEXT_H_
-#define TOFU_CORE_PROGRAM_FETCH_TEXT_H_
+#pragma once
 
 #include <cerrno>
 #include <cstdint>
@@ -167,5 +166,3 @@ inline std::string WritePieces(const std::vector<Piece>& pieces) {
 }
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_PROGRAM_FETCH_TEXT_H_

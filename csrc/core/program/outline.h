@@ -7,8 +7,7 @@
  * at which other workers read its entries. An outline contains only these, without the pieces of
  * fetches. Workers with equal outlines need equal memory, so they share one.
  */
-#ifndef TOFU_CORE_PROGRAM_OUTLINE_H_
-#define TOFU_CORE_PROGRAM_OUTLINE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -74,5 +73,3 @@ class OutlineBuilder : public NodeSink {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_PROGRAM_OUTLINE_H_

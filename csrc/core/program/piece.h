@@ -5,8 +5,7 @@
  * Programs encode pieces as numbers (program.h), MXNet saves them as text (fetch_text.h), and
  * kernels use them as strides (strided_piece.h).
  */
-#ifndef TOFU_CORE_PROGRAM_PIECE_H_
-#define TOFU_CORE_PROGRAM_PIECE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -84,5 +83,3 @@ inline void Narrow(Box box, Piece* piece) {
 }
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_PROGRAM_PIECE_H_

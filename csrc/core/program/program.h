@@ -14,8 +14,7 @@
  *  - A fetch reads a box of an entry in that entry's coordinates (Source::begin), along the fetch's
  * dimensions or the dimensions named by Source::along.
  */
-#ifndef TOFU_CORE_PROGRAM_PROGRAM_H_
-#define TOFU_CORE_PROGRAM_PROGRAM_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -59,8 +58,7 @@ struct ProgramNode {
   /*! \brief Add an output that covers a box of its tensor. */
   void AddOutput(const Interval* box, int rank) {
     shapes.push_back(ExtentsOf(box, rank));
-    begins.emplace_back();
-    for (int d = 0; d < rank; ++d) begins.back().push_back(box[d].begin);
+    begins.push_back(BeginsOf(box, rank));
   }
 
   double fill() const {
@@ -264,5 +262,3 @@ inline Program DecodeProgram(const int64_t* data, size_t size) {
 }
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_PROGRAM_PROGRAM_H_

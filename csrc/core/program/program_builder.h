@@ -2,8 +2,7 @@
  * \file program_builder.h
  * \brief Appends nodes to a program, in the order of execution.
  */
-#ifndef TOFU_CORE_PROGRAM_PROGRAM_BUILDER_H_
-#define TOFU_CORE_PROGRAM_PROGRAM_BUILDER_H_
+#pragma once
 
 #include <cstdint>
 #include <unordered_map>
@@ -100,5 +99,3 @@ class ProgramBuilder : public NodeSink {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_PROGRAM_PROGRAM_BUILDER_H_

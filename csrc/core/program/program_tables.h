@@ -2,8 +2,7 @@
  * \file program_tables.h
  * \brief A program as tables of numbers, which Python prints and checks.
  */
-#ifndef TOFU_CORE_PROGRAM_PROGRAM_TABLES_H_
-#define TOFU_CORE_PROGRAM_PROGRAM_TABLES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -61,5 +60,3 @@ struct ProgramTables {
 ProgramTables MakeProgramTables(const Program& program);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_PROGRAM_PROGRAM_TABLES_H_

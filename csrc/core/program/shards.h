@@ -3,8 +3,7 @@
  * \brief The shards of tensors in a program. A shard is a variable, an output of an operator's
  * copy, or a fetch that assembles it.
  */
-#ifndef TOFU_CORE_PROGRAM_SHARDS_H_
-#define TOFU_CORE_PROGRAM_SHARDS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -124,5 +123,3 @@ class TensorShards {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_PROGRAM_SHARDS_H_

@@ -3,8 +3,7 @@
  * \brief A piece as offsets and strides into row-major arrays, for kernels on CPUs and GPUs. It can
  * be computed once the shapes of the inputs are known.
  */
-#ifndef TOFU_CORE_PROGRAM_STRIDED_PIECE_H_
-#define TOFU_CORE_PROGRAM_STRIDED_PIECE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -90,5 +89,3 @@ StridedPiece MakeStridedPiece(const Piece& piece, const Shape& shape, const Shap
 }
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_PROGRAM_STRIDED_PIECE_H_

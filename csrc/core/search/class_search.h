@@ -12,8 +12,7 @@
  * level and of the levels above. The cost of a plan is at least the sum of the least costs. Each is
  * multiplied by the difference between the price of its level and the price of the level below.
  */
-#ifndef TOFU_CORE_SEARCH_CLASS_SEARCH_H_
-#define TOFU_CORE_SEARCH_CLASS_SEARCH_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -40,5 +39,3 @@ ClassSearchResult SearchClasses(const Graph& graph, const WorkerGrid& grid, cons
                                 ExactState* state);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_CLASS_SEARCH_H_

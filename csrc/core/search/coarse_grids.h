@@ -8,8 +8,7 @@
  * and data parallelism by level of the interconnect. With free replication, they include sharded
  * optimizers and parameters, too (ZeRO, HSDP).
  */
-#ifndef TOFU_CORE_SEARCH_COARSE_GRIDS_H_
-#define TOFU_CORE_SEARCH_COARSE_GRIDS_H_
+#pragma once
 
 #include <optional>
 #include <vector>
@@ -46,5 +45,3 @@ SearchResult RefinePlan(const Graph& graph, const WorkerGrid& grid, const Hints&
                         const Assignment& coarse, const JoinedRounds& joined);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_COARSE_GRIDS_H_

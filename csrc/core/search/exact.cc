@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <new>
-#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -26,10 +25,6 @@
 namespace tofu {
 
 namespace {
-
-int64_t SumBytes(const SearchResult& found) {
-  return std::accumulate(found.round_bytes.begin(), found.round_bytes.end(), int64_t{0});
-}
 
 class ExactSearch {
  public:
@@ -114,7 +109,7 @@ class ExactSearch {
     try {
       const SearchResult found = SearchRecursive(
           graph_, grid_, hints_, [this](int, int64_t) { state_.Report("recursive"); });
-      result_.recursive_bytes = SumBytes(found);
+      result_.recursive_bytes = found.total_bytes();
       Offer(found);
     } catch (const std::runtime_error&) {
       // Too densely connected for elimination: message passing will find a plan.
@@ -129,7 +124,7 @@ class ExactSearch {
     TryOffer([&] { return RefinePlan(graph_, grid_, hints_, *offered_, separate); });
   }
 
-  bool Offer(const SearchResult& found) { return Offer(found.assignment, SumBytes(found)); }
+  bool Offer(const SearchResult& found) { return Offer(found.assignment, found.total_bytes()); }
 
   /*! \brief Start from this plan if it is better than those before it. Return true if it is. */
   bool Offer(const Assignment& plan, int64_t bytes) {
@@ -165,7 +160,7 @@ class ExactSearch {
       plans.push_back({std::numeric_limits<int64_t>::max(), joined});
       TryOnCoarseGrid(joined, [&](const WorkerGrid& coarse, const Hints& hints) {
         const SearchResult found = SearchRecursive(graph_, coarse, hints, {});
-        plans.back().bytes = SumBytes(found);
+        plans.back().bytes = found.total_bytes();
         return found;
       });
     }
@@ -181,7 +176,7 @@ class ExactSearch {
     if (!hints) return;
     TryOffer([&] {
       SearchResult found = search(JoinRounds(grid_, joined), *hints);
-      if (start_ && SumBytes(found) >= start_->bytes) return found;  // too expensive to be offered
+      if (start_ && found.total_bytes() >= start_->bytes) return found;  // it is too expensive
       return RefinePlan(graph_, grid_, hints_, found.assignment, joined);
     });
   }
@@ -265,7 +260,7 @@ class ExactSearch {
   void Solve() {
     std::vector<int> start;
     if (start_) start = FindValues(problem_, variables_, start_->plan);
-    result_.num_sweeps = SolveProblem(start, &problem_, &state_).num_sweeps;
+    SolveProblem(start, &problem_, &state_);
   }
 
   ExactResult MakeResult() {
@@ -283,6 +278,7 @@ class ExactSearch {
     result_.plan.round_bytes = cost.round_bytes;
     result_.lower_bound = is_counted ? std::min(state_.bound(), cost.total_bytes) : 0;
     result_.held_bytes = state_.held_bytes();
+    result_.num_sweeps = state_.num_sweeps();
     result_.is_optimal = is_counted && (state_.is_optimal() || state_.bound() >= cost.total_bytes);
     result_.spent_seconds = limits_.seconds - state_.SecondsLeft();
     return std::move(result_);
@@ -302,11 +298,10 @@ class ExactSearch {
 
 /*! \brief Return the better plan and the higher bound of two searches. */
 ExactResult TakeBetter(ExactResult first, ExactResult second) {
-  if (SumBytes(second.plan) < SumBytes(first.plan)) first.plan = std::move(second.plan);
-  first.lower_bound =
-      std::min(std::max(first.lower_bound, second.lower_bound), SumBytes(first.plan));
-  first.is_optimal =
-      first.is_optimal || second.is_optimal || first.lower_bound == SumBytes(first.plan);
+  if (second.plan.total_bytes() < first.plan.total_bytes()) first.plan = std::move(second.plan);
+  const int64_t cost = first.plan.total_bytes();
+  first.lower_bound = std::min(std::max(first.lower_bound, second.lower_bound), cost);
+  first.is_optimal = first.is_optimal || second.is_optimal || first.lower_bound == cost;
   first.held_bytes = std::max(first.held_bytes, second.held_bytes);
   first.num_sweeps += second.num_sweeps;
   first.spent_seconds += second.spent_seconds;
@@ -317,7 +312,7 @@ ExactResult TakeBetter(ExactResult first, ExactResult second) {
  * `known_bytes`. */
 bool IsNearlyOptimal(const ExactResult& result, int64_t known_bytes) {
   constexpr int64_t kNarrow = 1000;
-  const int64_t gap = std::min(SumBytes(result.plan), known_bytes) - result.lower_bound;
+  const int64_t gap = std::min(result.plan.total_bytes(), known_bytes) - result.lower_bound;
   return result.is_optimal || gap <= result.lower_bound / kNarrow;
 }
 

@@ -18,8 +18,7 @@
  * If the tables of all rounds are too large, the search improves the best of these plans two rounds
  * at a time.
  */
-#ifndef TOFU_CORE_SEARCH_EXACT_H_
-#define TOFU_CORE_SEARCH_EXACT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -84,5 +83,3 @@ ExactResult SearchExact(const Graph& graph, const WorkerGrid& grid, const Hints&
                         const Assignment* start = nullptr);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_EXACT_H_

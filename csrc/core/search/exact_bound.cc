@@ -53,11 +53,10 @@ class BoundSearch {
         core_(Contract(part->problem, kContraction)),
         messages_(std::make_unique<MessagePassing>(core_.problem, OrderCore())) {}
 
-  BoundStatistics Run() {
-    if (SweepAndPrune() || BoundInRounds()) return statistics_;
+  void Run() {
+    if (SweepAndPrune() || BoundInRounds()) return;
     if (!IsClosed()) Polish(problem_, part_, &state_);
     if (IsClosed()) state_.Prove();
-    return statistics_;
   }
 
  private:
@@ -109,7 +108,7 @@ class BoundSearch {
       if (sweep > 0 && state_.IsOver(kShare)) break;
       messages_->Sweep();
       state_.Spend(kAdditionsPerEntry * CountEntries(core_.problem));
-      ++statistics_.num_sweeps;
+      state_.CountSweep();
     }
     Costs reduced;
     const int64_t bound = core_.constant + messages_->ComputeBound(&reduced);
@@ -237,13 +236,12 @@ class BoundSearch {
   ExactState& state_;
   Contraction core_;
   std::unique_ptr<MessagePassing> messages_;
-  BoundStatistics statistics_;
 };
 
 }  // namespace
 
-BoundStatistics SearchByBounds(const ExactProblem& problem, Part* part, ExactState* state) {
-  return BoundSearch(problem, part, state).Run();
+void SearchByBounds(const ExactProblem& problem, Part* part, ExactState* state) {
+  BoundSearch(problem, part, state).Run();
 }
 
 }  // namespace tofu

@@ -2,17 +2,12 @@
  * \file exact_bound.h
  * \brief The main loop of the exact search: bounds, removal of values, and elimination of the rest.
  */
-#ifndef TOFU_CORE_SEARCH_EXACT_BOUND_H_
-#define TOFU_CORE_SEARCH_EXACT_BOUND_H_
+#pragma once
 
 #include "core/search/exact_problem.h"
 #include "core/search/exact_state.h"
 
 namespace tofu {
-
-struct BoundStatistics {
-  int num_sweeps = 0;  // sweeps of message passing
-};
 
 /*!
  * \brief Raise the bound, improve the plan and remove values until the plan is proved, nothing
@@ -22,8 +17,6 @@ struct BoundStatistics {
  * (mini_buckets.h) on the costs that message passing has spread. Values whose bound exceeds the
  * cost of the best plan are removed.
  */
-BoundStatistics SearchByBounds(const ExactProblem& problem, Part* part, ExactState* state);
+void SearchByBounds(const ExactProblem& problem, Part* part, ExactState* state);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_EXACT_BOUND_H_

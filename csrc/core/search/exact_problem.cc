@@ -21,6 +21,17 @@ namespace tofu {
 
 namespace {
 
+/*! \brief Return numbers that are equal for variables that share sequences. */
+std::vector<int> NumberShared(const std::vector<SharedSequences>& sequences) {
+  std::map<const void*, int> known;
+  std::vector<int> numbers;
+  for (const SharedSequences& of_variable : sequences) {
+    numbers.push_back(
+        known.emplace(of_variable.get(), static_cast<int>(known.size())).first->second);
+  }
+  return numbers;
+}
+
 class Tabulation {
  public:
   Tabulation(const Graph& graph, const WorkerGrid& grid, const SearchVariables& variables,
@@ -51,11 +62,10 @@ class Tabulation {
   ExactProblem Run(std::vector<SharedSequences> sequences, const std::function<void()>& pause) {
     problem_.sequences = std::move(sequences);
     problem_.is_by_class = counting_ == Counting::kByClass;
-    std::map<const std::vector<std::vector<int>>*, int> known;
-    for (const SharedSequences& of_variable : problem_.sequences) {
-      const auto found = known.emplace(of_variable.get(), static_cast<int>(lists_.size()));
-      if (found.second) lists_.push_back(tables_.Intern(*of_variable));
-      list_of_.push_back(found.first->second);
+    list_of_ = NumberShared(problem_.sequences);
+    for (size_t v = 0; v < list_of_.size(); ++v) {
+      if (list_of_[v] == static_cast<int>(lists_.size()))
+        lists_.push_back(tables_.Intern(*problem_.sequences[v]));
     }
     AddTies();
     AddHolding();
@@ -313,17 +323,6 @@ class Tabulation {
   std::map<std::vector<std::pair<int, std::vector<int>>>, size_t> star_of_form_;
   ExactProblem problem_;
 };
-
-/*! \brief Return numbers that are equal for variables that share sequences. */
-std::vector<int> NumberShared(const std::vector<SharedSequences>& sequences) {
-  std::map<const void*, int> known;
-  std::vector<int> numbers;
-  for (const SharedSequences& of_variable : sequences) {
-    numbers.push_back(
-        known.emplace(of_variable.get(), static_cast<int>(known.size())).first->second);
-  }
-  return numbers;
-}
 
 }  // namespace
 

@@ -7,8 +7,7 @@
  * shares regions, some reads of a tensor in one phase may have equal regions. These reads become a
  * star (star_passing.h) over the tensor's layout and the readers' choices.
  */
-#ifndef TOFU_CORE_SEARCH_EXACT_PROBLEM_H_
-#define TOFU_CORE_SEARCH_EXACT_PROBLEM_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -68,5 +67,3 @@ Assignment ToAssignment(const ExactProblem& problem, const SearchVariables& vari
                         const std::vector<int>& values);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_EXACT_PROBLEM_H_

@@ -70,6 +70,7 @@ void ExactState::Offer(const std::vector<int>& values, Weight weight) {
 
 void ExactState::TakeEffort(const ExactState& other) {
   spent_ += other.spent_;
+  num_sweeps_ += other.num_sweeps_;
   Hold(static_cast<double>(other.held_bytes_));
 }
 
@@ -86,7 +87,7 @@ bool ExactState::Fits(const EliminationEstimate& estimate, double most_operation
 }
 
 int64_t ExactState::Solve(const Part& part, double most_operations) {
-  EliminationEstimate estimate = EstimateElimination(part.problem);
+  EliminationEstimate estimate = EstimateElimination(part.problem, part.originals);
   if (!Fits(estimate, most_operations)) return -1;
   Report("elimination");
   Spend(kAdditionsPerOperation * estimate.operations);

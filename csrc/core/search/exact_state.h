@@ -2,8 +2,7 @@
  * \file exact_state.h
  * \brief State of the exact search: the best plan, the bound, and the effort and memory spent.
  */
-#ifndef TOFU_CORE_SEARCH_EXACT_STATE_H_
-#define TOFU_CORE_SEARCH_EXACT_STATE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -49,6 +48,10 @@ class ExactState {
   /*! \brief Count bytes of tables that are held at the same time. */
   void Hold(double bytes) { held_bytes_ = std::max(held_bytes_, static_cast<int64_t>(bytes)); }
   int64_t held_bytes() const { return held_bytes_; }
+
+  /*! \brief Count a sweep of message passing. */
+  void CountSweep() { ++num_sweeps_; }
+  int num_sweeps() const { return num_sweeps_; }
 
   /*! \brief Return the remaining seconds, counted in work. */
   double SecondsLeft() const { return limits_.seconds - spent_; }
@@ -100,6 +103,7 @@ class ExactState {
   double spent_ = 0;          // seconds, counted in work
   int64_t start_bytes_ = -1;  // cost of a plan that is not in `values_`
   int64_t held_bytes_ = 0;    // most bytes at one time
+  int num_sweeps_ = 0;
   std::vector<int> values_;
   Weight weight_ = 0;
   int64_t bound_ = 0;
@@ -107,5 +111,3 @@ class ExactState {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_EXACT_STATE_H_

@@ -36,7 +36,7 @@ class GreedySearch {
     for (int variable : OrderTensors()) {
       values_[variable] = FindCheapest(variable);
       for (int neighbour : NeighboursOf(variable)) {
-        if (!IsTensor(neighbour) && values_[neighbour] == kUnknown)
+        if (!variables_.IsTensor(neighbour) && values_[neighbour] == kUnknown)
           values_[neighbour] = FindCheapest(neighbour);
       }
     }
@@ -51,21 +51,18 @@ class GreedySearch {
 
   int OperatorVariable(size_t i) const { return variables_.OfOperator(tables_.incidences()[i].op); }
   int TensorVariable(size_t i) const { return variables_.OfTensor(tables_.incidences()[i].tensor); }
-  bool IsTensor(int variable) const { return is_tensor_[variable]; }
 
   /*! \brief Tensor classes, the largest first. Structure breaks ties. */
   std::vector<int> OrderTensors() {
-    is_tensor_.assign(variables_.size(), false);
     std::vector<int64_t> sizes(variables_.size(), 0);
     for (int id = 0; id < graph_.num_tensors(); ++id) {
       const int variable = variables_.OfTensor(id);
-      is_tensor_[variable] = true;
       sizes[variable] = std::max(sizes[variable],
                                  graph_.tensor(id).NumElements() * graph_.tensor(id).element_bytes);
     }
     std::vector<int> order;
     for (int v = 0; v < variables_.size(); ++v) {
-      if (is_tensor_[v]) order.push_back(v);
+      if (variables_.IsTensor(v)) order.push_back(v);
     }
     std::sort(order.begin(), order.end(), [&](int a, int b) {
       return std::make_tuple(-sizes[a], variables_.label(a), a) <
@@ -131,7 +128,7 @@ class GreedySearch {
     std::vector<int64_t> bytes(CountValues(variable));
     for (size_t x = 0; x < bytes.size(); ++x) bytes[x] = KnownBytes(variable, x);
     for (int neighbour : NeighboursOf(variable)) {
-      if (values_[neighbour] != kUnknown || IsTensor(neighbour)) continue;
+      if (values_[neighbour] != kUnknown || variables_.IsTensor(neighbour)) continue;
       std::vector<int64_t> known(CountValues(neighbour));
       for (size_t y = 0; y < known.size(); ++y) known[y] = KnownBytes(neighbour, y);
       for (size_t x = 0; x < bytes.size(); ++x)
@@ -159,7 +156,6 @@ class GreedySearch {
   std::vector<ChoiceList> lists_;  // by variable
   std::vector<int> values_;        // by variable: index of its sequence, or kUnknown
   std::vector<std::vector<size_t>> incidences_of_;
-  std::vector<char> is_tensor_;
 };
 
 }  // namespace

@@ -6,8 +6,7 @@
  * so far, if all undecided operators around it take their best choices. These operators then take
  * these choices. No decision is revised. The time is linear in the incidences (cost.h).
  */
-#ifndef TOFU_CORE_SEARCH_GREEDY_H_
-#define TOFU_CORE_SEARCH_GREEDY_H_
+#pragma once
 
 #include "core/graph/graph.h"
 #include "core/search/recursive.h"
@@ -23,5 +22,3 @@ namespace tofu {
 SearchResult SearchGreedy(const Graph& graph, const WorkerGrid& grid, const Hints& hints);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_GREEDY_H_

@@ -2,8 +2,7 @@
  * \file polish.h
  * \brief Improvement of a plan: optimise two rounds again while all other rounds stay fixed.
  */
-#ifndef TOFU_CORE_SEARCH_POLISH_H_
-#define TOFU_CORE_SEARCH_POLISH_H_
+#pragma once
 
 #include <functional>
 #include <vector>
@@ -27,5 +26,3 @@ void ForEachTwoRounds(int rounds, const std::function<bool()>& is_over,
 void Polish(const ExactProblem& problem, const Part& part, ExactState* state);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_POLISH_H_

@@ -2,8 +2,7 @@
  * \file problem_size.h
  * \brief Time and memory of a problem, checked before anything is allocated.
  */
-#ifndef TOFU_CORE_SEARCH_PROBLEM_SIZE_H_
-#define TOFU_CORE_SEARCH_PROBLEM_SIZE_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -60,5 +59,3 @@ class ProblemSize {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_PROBLEM_SIZE_H_

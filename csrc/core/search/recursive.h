@@ -7,12 +7,12 @@
  * Structural hashes (canonical.h) decide between plans of equal cost, so the plan does not depend
  * on ids or names.
  */
-#ifndef TOFU_CORE_SEARCH_RECURSIVE_H_
-#define TOFU_CORE_SEARCH_RECURSIVE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <vector>
 
 #include "core/cost/cost.h"
@@ -23,7 +23,12 @@ namespace tofu {
 
 struct SearchResult {
   Assignment assignment;
-  std::vector<int64_t> round_bytes;  // bytes that each round adds; they sum to the plan's cost
+  std::vector<int64_t> round_bytes;  // bytes that each round adds
+
+  /*! \brief The cost of the plan. */
+  int64_t total_bytes() const {
+    return std::accumulate(round_bytes.begin(), round_bytes.end(), int64_t{0});
+  }
 };
 
 /*! \brief Callback that receives the number of rounds done and the bytes so far. An exception from
@@ -39,5 +44,3 @@ SearchResult SearchRecursive(const Graph& graph, const WorkerGrid& grid, const H
                              const SearchProgress& progress);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_RECURSIVE_H_

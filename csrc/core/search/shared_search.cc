@@ -29,19 +29,19 @@ class SharedSearch {
         stars_(problem.stars),
         passing_(std::make_unique<StarPassing>(part_.problem, stars_, problem.order)) {}
 
-  BoundStatistics Run() {
-    if (SweepAdditions() > state_.SecondsLeft() * kAdditionsPerSecond) return statistics_;
+  void Run() {
+    if (SweepAdditions() > state_.SecondsLeft() * kAdditionsPerSecond) return;
     BoundByStars();
     Polish();
     while (true) {
       const int64_t bound = BoundByStars();
       const size_t before = CountKept(part_.originals);
       const Weight weight = state_.weight();
-      if (state_.IsOver() || SolveBelow(bound)) return statistics_;
+      if (state_.IsOver() || SolveBelow(bound)) return;
       Prune(KeepBelow(state_.bytes() - bound));
       const bool has_moved =
           state_.weight() < weight || 10 * CountKept(part_.originals) < 9 * before;
-      if (!has_moved || state_.IsOver()) return statistics_;
+      if (!has_moved || state_.IsOver()) return;
     }
   }
 
@@ -77,7 +77,7 @@ class SharedSearch {
         passing_->Sweep();
         state_.Spend(additions);
         state_.Report("sweeps");
-        ++statistics_.num_sweeps;
+        state_.CountSweep();
       }
       before = bound;
       bound = passing_->ComputeBound(&reduced_);
@@ -198,7 +198,7 @@ class SharedSearch {
     if (found.Solve(part) >= 0) {
       found.Prove();
     } else {
-      statistics_.num_sweeps += SearchByBounds(problem, &part, &found).num_sweeps;
+      SearchByBounds(problem, &part, &found);
     }
     std::vector<int> values = found.values();
     values.resize(problem_.sequences.size());
@@ -227,13 +227,12 @@ class SharedSearch {
   std::vector<Star> stars_;  // stars over these values
   std::unique_ptr<StarPassing> passing_;
   Costs reduced_;  // costs of these values above the bound
-  BoundStatistics statistics_;
 };
 
 }  // namespace
 
-BoundStatistics SearchShared(const ExactProblem& problem, ExactState* state) {
-  return SharedSearch(problem, state).Run();
+void SearchShared(const ExactProblem& problem, ExactState* state) {
+  SharedSearch(problem, state).Run();
 }
 
 Weight EvaluateShared(const ExactProblem& problem, const std::vector<int>& values) {

@@ -8,8 +8,7 @@
  * solve the resulting pairwise problem. If it is too large, searches over the cheapest values find
  * better plans, so that bounds remove more values.
  */
-#ifndef TOFU_CORE_SEARCH_SHARED_SEARCH_H_
-#define TOFU_CORE_SEARCH_SHARED_SEARCH_H_
+#pragma once
 
 #include "core/search/exact_bound.h"
 #include "core/search/exact_problem.h"
@@ -19,11 +18,9 @@ namespace tofu {
 
 /*! \brief Raise the bound and improve the plan until it is proved, nothing changes, or the time is
  * over. `state` has values of the variables in `problem.pairwise`. */
-BoundStatistics SearchShared(const ExactProblem& problem, ExactState* state);
+void SearchShared(const ExactProblem& problem, ExactState* state);
 
 /*! \brief Evaluate an assignment, including stars. */
 Weight EvaluateShared(const ExactProblem& problem, const std::vector<int>& values);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_SHARED_SEARCH_H_

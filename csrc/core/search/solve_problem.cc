@@ -12,8 +12,7 @@
 
 namespace tofu {
 
-BoundStatistics SolveProblem(const std::vector<int>& start, ExactProblem* problem,
-                             ExactState* state) {
+void SolveProblem(const std::vector<int>& start, ExactProblem* problem, ExactState* state) {
   if (!problem->stars.empty()) {
     const std::vector<int> values =
         start.empty() ? std::vector<int>(problem->pairwise.size(), 0) : start;
@@ -25,9 +24,9 @@ BoundStatistics SolveProblem(const std::vector<int>& start, ExactProblem* proble
   state->DropDominated(&part);
   if (state->Solve(part) >= 0) {
     state->Prove();
-    return {};
+  } else {
+    SearchByBounds(*problem, &part, state);
   }
-  return SearchByBounds(*problem, &part, state);
 }
 
 double CountAdditions(const WorkerGrid& grid) {

@@ -2,8 +2,7 @@
  * \file solve_problem.h
  * \brief The best values of a tabulated problem, with a proof or a bound.
  */
-#ifndef TOFU_CORE_SEARCH_SOLVE_PROBLEM_H_
-#define TOFU_CORE_SEARCH_SOLVE_PROBLEM_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -22,8 +21,7 @@ namespace tofu {
  *
  * `start` is a known plan, or empty. The pairs of `problem` are moved if it has no stars.
  */
-BoundStatistics SolveProblem(const std::vector<int>& start, ExactProblem* problem,
-                             ExactState* state);
+void SolveProblem(const std::vector<int>& start, ExactProblem* problem, ExactState* state);
 
 /*! \brief A plan and its cost. */
 struct FoundPlan {
@@ -51,5 +49,3 @@ double CountAdditions(const WorkerGrid& grid);
 ExactSize MakeSize(const ExactLimits& limits, double additions_per_entry);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_SOLVE_PROBLEM_H_

@@ -12,8 +12,7 @@
  * A shared pattern has at least two readers, so sets of up to half as many patterns as readers
  * suffice. Message passing is exact within these tables, because they form a star.
  */
-#ifndef TOFU_CORE_SEARCH_STAR_VARIABLES_H_
-#define TOFU_CORE_SEARCH_STAR_VARIABLES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -57,5 +56,3 @@ void CompleteStars(const std::vector<Star>& stars, const TabulatedStars& tabulat
 StarExcess RestrictExcess(const StarExcess& excess, const std::vector<int>& kept);
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_STAR_VARIABLES_H_

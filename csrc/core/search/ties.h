@@ -7,8 +7,7 @@
  * structural labels and choices, make the plan unique. For a single round, the weights equal those
  * of the recursive search.
  */
-#ifndef TOFU_CORE_SEARCH_TIES_H_
-#define TOFU_CORE_SEARCH_TIES_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -69,5 +68,3 @@ class TieWeights {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_TIES_H_

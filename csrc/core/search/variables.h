@@ -3,8 +3,7 @@
  * \brief The variables of a search: one for each class of operators that share a choice, and one
  * for each class of tied tensors, which share a layout.
  */
-#ifndef TOFU_CORE_SEARCH_VARIABLES_H_
-#define TOFU_CORE_SEARCH_VARIABLES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -40,6 +39,7 @@ class SearchVariables {
   int size() const { return static_cast<int>(subjects_.size()); }
   int OfOperator(int op) const { return of_operator_[op]; }
   int OfTensor(int tensor) const { return of_tensor_[tensor]; }
+  bool IsTensor(int variable) const { return subjects_[variable].is_tensor; }
 
   /*! \brief Return the structural label of a class, which does not depend on ids and names. */
   uint64_t label(int variable) const { return labels_[variable]; }
@@ -145,5 +145,3 @@ class SearchVariables {
 };
 
 }  // namespace tofu
-
-#endif  // TOFU_CORE_SEARCH_VARIABLES_H_

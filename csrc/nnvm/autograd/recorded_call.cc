@@ -7,8 +7,7 @@
 
 #include <utility>
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 /*! \brief Parameters of the call and of its backward operator. */
@@ -17,8 +16,6 @@ struct CallShape {
   mxnet::ShapeVector output_shapes;
   std::vector<int> output_types;
 };
-
-using CallState = std::shared_ptr<RecordedBackward>;
 
 const CallShape& ShapeOf(const nnvm::NodeAttrs& attrs) {
   return nnvm::get<CallShape>(attrs.parsed);
@@ -60,7 +57,7 @@ void RunBackward(const mxnet::OpStatePtr& state, const mxnet::OpContext&,
                  const std::vector<mxnet::NDArray>& heads,
                  const std::vector<mxnet::OpReqType>& requests,
                  const std::vector<mxnet::NDArray>& gradients) {
-  state.get_state<CallState>()->Run(heads, requests, gradients);
+  state.get_state<RecordedBackward>()(heads, requests, gradients);
 }
 
 bool InferDenseStorage(const nnvm::NodeAttrs&, const int, mxnet::DispatchMode* mode,
@@ -121,7 +118,7 @@ NNVM_REGISTER_OP(_tofu_recorded_call_backward)
     .set_attr<mxnet::FInferStorageType>("FInferStorageType", InferDenseStorage);
 
 void RecordCall(const std::vector<ObjectHandle>& inputs, const std::vector<ObjectHandle>& outputs,
-                std::shared_ptr<RecordedBackward> backward) {
+                RecordedBackward backward) {
   CHECK(mxnet::Imperative::Get()->is_recording()) << "Autograd does not record";
   const std::vector<mxnet::NDArray*> results = Arrays(outputs);
   CallShape shape;
@@ -133,13 +130,13 @@ void RecordCall(const std::vector<ObjectHandle>& inputs, const std::vector<Objec
   nnvm::NodeAttrs attrs;
   attrs.op = nnvm::Op::Get("_tofu_recorded_call");
   attrs.parsed = std::move(shape);
-  mxnet::Imperative::Get()->RecordOp(std::move(attrs), Arrays(inputs), results,
-                                     mxnet::OpStatePtr::Create<CallState>(std::move(backward)));
+  mxnet::Imperative::Get()->RecordOp(
+      std::move(attrs), Arrays(inputs), results,
+      mxnet::OpStatePtr::Create<RecordedBackward>(std::move(backward)));
 }
 
 bool NeedsGradient(ObjectHandle array) {
   return !mxnet::Imperative::AGInfo::IsNone(*ArrayOf(array));
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -10,8 +10,7 @@
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 static_assert(sizeof(std::unordered_map<std::string, std::string>) == 48,
@@ -70,5 +69,4 @@ void CheckAbi() {
   CheckPassConvention();
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

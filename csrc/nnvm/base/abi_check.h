@@ -2,11 +2,9 @@
  * \file abi_check.h
  * \brief Check of class layouts and calling conventions against the loaded libmxnet.so.
  */
-#ifndef TOFU_NNVM_BASE_ABI_CHECK_H_
-#define TOFU_NNVM_BASE_ABI_CHECK_H_
+#pragma once
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief Exchange a node, a map and functions with libmxnet.so and compare the results.
@@ -14,7 +12,4 @@ namespace nnvm_layer {
  */
 void CheckAbi();
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_BASE_ABI_CHECK_H_
+}  // namespace tofu::nnvm_layer

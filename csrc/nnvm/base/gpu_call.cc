@@ -5,8 +5,7 @@
 
 #include <map>
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 const char* KernelTypeName(int type) {
   static const std::map<int, const char*> kNames = {
@@ -30,5 +29,4 @@ cuda::StreamHandle StreamOf(const mxnet::OpContext& context) {
   return nullptr;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -2,8 +2,7 @@
  * \file gpu_call.h
  * \brief Helpers for operators that launch kernels of csrc/cuda.
  */
-#ifndef TOFU_NNVM_BASE_GPU_CALL_H_
-#define TOFU_NNVM_BASE_GPU_CALL_H_
+#pragma once
 
 #include <exception>
 #include <string>
@@ -13,8 +12,7 @@
 #include "cuda/launch_part.h"
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief The attribute of an operator that lists its GPU kernels. */
 constexpr char kPartKernels[] = "TofuPartKernels";
@@ -39,7 +37,4 @@ void CallGpu(const std::string& node, const Action& action) {
   LOG(FATAL) << node << ": " << problem;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_BASE_GPU_CALL_H_
+}  // namespace tofu::nnvm_layer

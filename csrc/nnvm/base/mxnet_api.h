@@ -3,8 +3,7 @@
  * \brief The parts of MXNet 1.9.1 that csrc/nnvm uses: public headers, and exported functions that
  * only private headers declare (src/executor/exec_pass.h, graph_executor.h).
  */
-#ifndef TOFU_NNVM_BASE_MXNET_API_H_
-#define TOFU_NNVM_BASE_MXNET_API_H_
+#pragma once
 
 #include <mxnet/base.h>
 #include <mxnet/executor.h>
@@ -26,8 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace mxnet {
-namespace exec {
+namespace mxnet::exec {
 nnvm::Graph InferShape(nnvm::Graph&& graph, mxnet::ShapeVector&& shapes, const std::string& key);
 nnvm::Graph InferType(nnvm::Graph&& graph, nnvm::DTypeVector&& types, const std::string& key);
 nnvm::Graph DetectInplaceAddTo(nnvm::Graph graph);
@@ -43,11 +41,9 @@ class GraphExecutor {
    * nodes. */
   void BulkOpSegs(size_t begin, size_t end, size_t max_nodes);
 };
-}  // namespace exec
-}  // namespace mxnet
+}  // namespace mxnet::exec
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief A symbol in Python: the integer value of `sym.handle`. */
 using SymbolHandle = std::uintptr_t;
@@ -92,6 +88,16 @@ inline bool AreKnown(const mxnet::ShapeVector& shapes) {
                      [](const mxnet::TShape& shape) { return mxnet::shape_is_known(shape); });
 }
 
+/*! \brief Level of attributes above the default of 10, to replace values set by other libraries. */
+constexpr int kAttributeLevel = 11;
+
+/*! \brief Give an operator an attribute of another one, if that has it. */
+template <typename T>
+void CopyAttr(const nnvm::Op* from, nnvm::Op* to, const std::string& key) {
+  const auto& values = nnvm::Op::GetAttr<T>(key);
+  if (values.contains(from)) to->set_attr<T>(key, values[from], kAttributeLevel);
+}
+
 template <typename T>
 void SetGraphAttr(nnvm::Graph* graph, const char* key, T value) {
   graph->attrs[key] = std::make_shared<nnvm::any>(std::move(value));
@@ -106,7 +112,4 @@ inline void ReplacePass(const char* name, nnvm::PassFunction body, nnvm::PassFun
   pass.set_body(std::move(body));
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_BASE_MXNET_API_H_
+}  // namespace tofu::nnvm_layer

@@ -7,8 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using mxnet::OpContext;
@@ -83,5 +82,4 @@ mxnet::FCompute DeconvolutionGradient(const mxnet::FCompute& plain) {
   };
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

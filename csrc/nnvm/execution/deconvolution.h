@@ -3,13 +3,11 @@
  * \brief The gradient of Deconvolution in three dimensions, for which MXNet has no plain kernel on
  * CPUs.
  */
-#ifndef TOFU_NNVM_EXECUTION_DECONVOLUTION_H_
-#define TOFU_NNVM_EXECUTION_DECONVOLUTION_H_
+#pragma once
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief Return MXNet's plain kernel of _backward_Deconvolution, extended to three dimensions by
@@ -21,7 +19,4 @@ namespace nnvm_layer {
  */
 mxnet::FCompute DeconvolutionGradient(const mxnet::FCompute& plain);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_EXECUTION_DECONVOLUTION_H_
+}  // namespace tofu::nnvm_layer

@@ -17,8 +17,7 @@
 #include "nnvm/graph/graph_info.h"
 #include "nnvm/graph/inference.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 using nnvm::Node;
 using nnvm::ObjectPtr;
@@ -132,12 +131,20 @@ class Builder {
         FillFetch(node, made.get());
         break;
     }
-    made->attrs.dict[kGroupAttribute] = NameGroup(node.worker);
-    if (node.kind == NodeKind::kVariable) return made;
-    made->attrs.dict[kPositionAttribute] = std::to_string(nodes_.size());
+    if (node.kind == NodeKind::kVariable) {
+      made->attrs.dict[kGroupAttribute] = NameGroup(node.worker);
+    } else {
+      PutLast(node.worker, std::to_string(nodes_.size()), made);
+    }
+    return made;
+  }
+
+  /*! \brief Make a node the last one in the order, at a position that no other node has. */
+  void PutLast(int64_t worker, const std::string& position, const ObjectPtr& made) {
+    made->attrs.dict[kGroupAttribute] = NameGroup(worker);
+    made->attrs.dict[kPositionAttribute] = position;
     if (last_ != nullptr) AddControlDep(last_, made.get());
     last_ = made;
-    return made;
   }
 
   std::string TensorAtWorker(const ProgramNode& node) const {
@@ -219,10 +226,7 @@ class Builder {
     copy->attrs.name = entry.node->attrs.name + "#" + position;
     SetMultiFetchAttributes(std::move(param), &copy->attrs);
     copy->inputs = {entry};
-    copy->attrs.dict[kGroupAttribute] = NameGroup(node.worker);
-    copy->attrs.dict[kPositionAttribute] = position;
-    if (last_ != nullptr) AddControlDep(last_, copy.get());
-    last_ = copy;
+    PutLast(node.worker, position, copy);
     return copy;
   }
 
@@ -322,10 +326,7 @@ nnvm::NodeAttrs ExecutionGraphBuilder::MakeOwnAttributes(const ProgramNode& node
   attrs.op = nnvm::Op::Get(own.op);
   attrs.name = NameShard(own.name, node.worker);
   attrs.dict = own.attributes;
-  const AttributeChanges* changes = ChangesOf(node);
-  if (changes != nullptr) {
-    for (const auto& change : *changes) attrs.dict[change.first] = change.second;
-  }
+  for (const auto& change : ChangesOf(node)) attrs.dict[change.first] = change.second;
   if (attrs.op->attr_parser != nullptr) attrs.op->attr_parser(&attrs);
   return attrs;
 }
@@ -347,18 +348,19 @@ std::vector<int> ExecutionGraphBuilder::ListOutputTypes(int64_t op) const {
   return id < 0 ? FindOwnOperator(op).output_types : training_->OutputTypes(id);
 }
 
-const AttributeChanges* ExecutionGraphBuilder::ChangesOf(const ProgramNode& node) const {
+const AttributeChanges& ExecutionGraphBuilder::ChangesOf(const ProgramNode& node) const {
+  static const AttributeChanges kNone;
   const size_t num_workers = input_->attribute_index.size() / input_->operator_nodes.size();
   const int32_t set = input_->attribute_index.at(node.id * num_workers + node.worker);
-  return set < 0 || input_->attributes.at(set).empty() ? nullptr : &input_->attributes.at(set);
+  return set < 0 ? kNone : input_->attributes.at(set);
 }
 
 void ExecutionGraphBuilder::ChangeAttributes(const ProgramNode& node,
                                              const nnvm::IndexedGraph::Node& source,
                                              nnvm::NodeAttrs* attrs) const {
-  const AttributeChanges* changes = ChangesOf(node);
-  if (changes == nullptr) return;
-  for (const auto& change : *changes) attrs->dict[change.first] = change.second;
+  const AttributeChanges& changes = ChangesOf(node);
+  if (changes.empty()) return;
+  for (const auto& change : changes) attrs->dict[change.first] = change.second;
   const nnvm::Op* own = attrs->op;
   const nnvm::Op* parser = own;
   if (own->attr_parser == nullptr && source.control_deps.size() > 0) {
@@ -371,5 +373,4 @@ void ExecutionGraphBuilder::ChangeAttributes(const ProgramNode& node,
   attrs->op = own;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -3,8 +3,7 @@
  * \brief Construction of the execution graph, an NNVM graph for all workers: copies of operators,
  * and fetches between them.
  */
-#ifndef TOFU_NNVM_EXECUTION_EXECUTION_GRAPH_H_
-#define TOFU_NNVM_EXECUTION_EXECUTION_GRAPH_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -16,8 +15,7 @@
 #include "nnvm/base/mxnet_api.h"
 #include "nnvm/execution/operator_clone.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Attributes in which a worker's node differs from the whole operator. */
 using AttributeChanges = std::unordered_map<std::string, std::string>;
@@ -114,8 +112,8 @@ class ExecutionGraphBuilder {
   const OwnOperator& FindOwnOperator(int64_t op) const;
   nnvm::NodeAttrs MakeOwnAttributes(const ProgramNode& node) const;
 
-  /*! \brief Return the attributes in which a worker's copy differs from the operator, or null. */
-  const AttributeChanges* ChangesOf(const ProgramNode& node) const;
+  /*! \brief Return the attributes in which a worker's copy differs from the operator. */
+  const AttributeChanges& ChangesOf(const ProgramNode& node) const;
 
   /*! \brief Apply the worker's changes and parse the attributes again. A backward operator without
    * a parser uses the parser of its forward operator. */
@@ -126,7 +124,4 @@ class ExecutionGraphBuilder {
   std::shared_ptr<const TrainingGraph> training_;
 };
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_EXECUTION_EXECUTION_GRAPH_H_
+}  // namespace tofu::nnvm_layer

@@ -14,8 +14,7 @@
 #include "nnvm/fetch/multi_fetch.h"
 #include "nnvm/fetch/place_device.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 /*!
@@ -138,5 +137,4 @@ std::uint64_t DigestArray(ObjectHandle handle) {
   return DigestBytes(blob.dptr_, blob.Size() * mshadow::mshadow_sizeof(blob.type_flag_));
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -2,16 +2,14 @@
  * \file executor.h
  * \brief Execution of a bound graph in parts: the two phases of a training step.
  */
-#ifndef TOFU_NNVM_EXECUTION_EXECUTOR_H_
-#define TOFU_NNVM_EXECUTION_EXECUTOR_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief Issue the nodes [begin, end) of a bound graph, in the topological order of its symbol.
@@ -65,7 +63,4 @@ int64_t CountWrites(ObjectHandle array);
  * in host memory. Unlike CountWrites, a digest reveals writes through pointers. */
 std::uint64_t DigestArray(ObjectHandle array);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_EXECUTION_EXECUTOR_H_
+}  // namespace tofu::nnvm_layer

@@ -8,8 +8,7 @@
 #include "nnvm/execution/operator_clone.h"
 #include "nnvm/parts/channel_blocks.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 /*! \brief Return true if the tensor has channels, and space or time. */
@@ -100,5 +99,4 @@ void ChooseBlockedOutputs(const Program& program, const std::vector<nnvm::Object
   }
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

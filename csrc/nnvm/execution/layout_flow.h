@@ -2,16 +2,14 @@
  * \file layout_flow.h
  * \brief Choice of the convolutions whose outputs may have oneDNN's layout, blocks of channels.
  */
-#ifndef TOFU_NNVM_EXECUTION_LAYOUT_FLOW_H_
-#define TOFU_NNVM_EXECUTION_LAYOUT_FLOW_H_
+#pragma once
 
 #include <vector>
 
 #include "core/program/program.h"
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief Let convolutions return their first outputs in blocks of channels if only operators that
@@ -25,7 +23,4 @@ namespace nnvm_layer {
  */
 void ChooseBlockedOutputs(const Program& program, const std::vector<nnvm::ObjectPtr>& nodes);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_EXECUTION_LAYOUT_FLOW_H_
+}  // namespace tofu::nnvm_layer

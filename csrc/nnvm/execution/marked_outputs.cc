@@ -11,8 +11,7 @@
 
 #include "nnvm/graph/graph_info.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using nnvm::Node;
@@ -77,5 +76,4 @@ KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end) {
   return made;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -2,16 +2,14 @@
  * \file marked_outputs.h
  * \brief Marks on outputs of nodes, for memory planning.
  */
-#ifndef TOFU_NNVM_EXECUTION_MARKED_OUTPUTS_H_
-#define TOFU_NNVM_EXECUTION_MARKED_OUTPUTS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 enum class OutputMark {
   /*! \brief In transit between workers: fetched regions, padded copies and partial results. All
@@ -46,7 +44,4 @@ struct KeepingGraph {
  */
 KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_EXECUTION_MARKED_OUTPUTS_H_
+}  // namespace tofu::nnvm_layer

@@ -13,8 +13,7 @@
 #include "nnvm/execution/deconvolution.h"
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using nnvm::NodeAttrs;
@@ -25,19 +24,11 @@ constexpr char kClonePrefix[] = "_tofu_clone_";
 constexpr char kShapesAttribute[] = "__tofu_output_shapes__";
 constexpr char kTypesAttribute[] = "__tofu_output_types__";
 constexpr char kFreeLayoutAttribute[] = "__tofu_free_layout__";
-// Above the default level 10, to replace values set by other libraries.
-constexpr int kAttributeLevel = 11;
-
-template <typename T>
-void CopyAttr(const Op* from, Op* to, const char* key) {
-  const auto& values = Op::GetAttr<T>(key);
-  if (values.contains(from)) to->set_attr<T>(key, values[from], kAttributeLevel);
-}
 
 template <typename T>
 void CopyAttrOfDevices(const Op* from, Op* to, const std::string& key) {
-  CopyAttr<T>(from, to, (key + "<cpu>").c_str());
-  CopyAttr<T>(from, to, (key + "<gpu>").c_str());
+  CopyAttr<T>(from, to, key + "<cpu>");
+  CopyAttr<T>(from, to, key + "<gpu>");
 }
 
 /*! \brief Wrap a kernel so that it writes into views of its outputs, since MXNet keeps views in the
@@ -263,5 +254,4 @@ void SetCloneOutputs(const std::vector<Extents>& shapes, const std::vector<int>&
   attrs->dict[kTypesAttribute] = type_text.str();
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

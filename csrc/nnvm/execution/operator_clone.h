@@ -3,8 +3,7 @@
  * \brief Clones of MXNet's operators, which infer shapes, choose kernels or lay out arrays in
  * another way, because the originals would be wrong or slow on shards.
  */
-#ifndef TOFU_NNVM_EXECUTION_OPERATOR_CLONE_H_
-#define TOFU_NNVM_EXECUTION_OPERATOR_CLONE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -12,8 +11,7 @@
 #include "nnvm/base/mxnet_api.h"
 #include "nnvm/graph/inference.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief Return true if the clone takes the shapes and types of its outputs from attributes of the
@@ -69,7 +67,4 @@ std::vector<uint32_t> ListSpoiledInputs(const nnvm::NodeAttrs& attrs);
 void SetCloneOutputs(const std::vector<Extents>& shapes, const std::vector<int>& types,
                      nnvm::NodeAttrs* attrs);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_EXECUTION_OPERATOR_CLONE_H_
+}  // namespace tofu::nnvm_layer

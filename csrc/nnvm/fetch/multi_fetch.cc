@@ -7,8 +7,7 @@
 #include "nnvm/fetch/multi_fetch_gpu.h"
 #include "nnvm/fetch/multi_fetch_kernel.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 const char kMultiFetchName[] = "_tofu_multi_fetch";
 
@@ -94,5 +93,4 @@ NNVM_REGISTER_OP(_tofu_multi_fetch)
     .add_argument("worker", "int", "the worker that reads the region")
     .add_argument("phase", "int", "0 forward, 1 backward, 2 update");
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -6,8 +6,7 @@
  * It is the only operator of a partitioned graph that reads memory of other devices. The inputs may
  * be on any device; the output is on the device of the operator.
  */
-#ifndef TOFU_NNVM_FETCH_MULTI_FETCH_H_
-#define TOFU_NNVM_FETCH_MULTI_FETCH_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -17,8 +16,7 @@
 #include "core/program/piece.h"
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 extern const char kMultiFetchName[];
 
@@ -54,7 +52,4 @@ const MultiFetchParam& MultiFetchParamOf(const nnvm::NodeAttrs& attrs);
 
 const nnvm::Op* MultiFetchOp();
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_FETCH_MULTI_FETCH_H_
+}  // namespace tofu::nnvm_layer

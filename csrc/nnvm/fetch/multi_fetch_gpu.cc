@@ -9,8 +9,7 @@
 #include "nnvm/fetch/place_device.h"
 #include "nnvm/graph/inference.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 cuda::FetchGeometry GeometryOf(const MultiFetchParam& param, const FetchArrays& arrays) {
@@ -134,5 +133,4 @@ void ComputeMultiFetchOnGpu(const nnvm::NodeAttrs& attrs, const mxnet::OpContext
   CallGpu(attrs.name, [&] { param.gpu->Prepare(param, arrays)->Launch(call); });
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

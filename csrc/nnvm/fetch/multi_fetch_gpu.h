@@ -3,8 +3,7 @@
  * \brief _tofu_multi_fetch on GPUs. A fetch is prepared when its graph is bound, and is then one
  * launch per run.
  */
-#ifndef TOFU_NNVM_FETCH_MULTI_FETCH_GPU_H_
-#define TOFU_NNVM_FETCH_MULTI_FETCH_GPU_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -18,8 +17,7 @@
 #include "nnvm/base/mxnet_api.h"
 #include "nnvm/fetch/multi_fetch.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Types, shapes and devices of a fetch's arrays. */
 struct FetchArrays {
@@ -59,7 +57,4 @@ void ComputeMultiFetchOnGpu(const nnvm::NodeAttrs& attrs, const mxnet::OpContext
                             const std::vector<mxnet::OpReqType>& requests,
                             const std::vector<mxnet::TBlob>& outputs);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_FETCH_MULTI_FETCH_GPU_H_
+}  // namespace tofu::nnvm_layer

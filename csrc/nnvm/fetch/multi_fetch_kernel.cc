@@ -10,14 +10,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <type_traits>
 
 #include "cuda/multi_fetch.cuh"
 #include "nnvm/fetch/multi_fetch.h"
 #include "nnvm/fetch/piece_runs.h"
 #include "nnvm/fetch/stream_copy.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using mxnet::TBlob;
@@ -37,19 +37,9 @@ std::atomic<int64_t> g_bytes_read_remote{0};
 std::atomic<int64_t> g_bytes_read_local{0};
 std::atomic<int64_t> g_launches{0};
 
-/*! \brief The type in which elements are summed. */
+/*! \brief The type in which elements are summed: float for the 16-bit types. */
 template <typename DType>
-struct SumType {
-  using type = DType;
-};
-template <>
-struct SumType<mshadow::half::half_t> {
-  using type = float;
-};
-template <>
-struct SumType<mshadow::bfloat::bf16_t> {
-  using type = float;
-};
+using SumType = std::conditional_t<sizeof(DType) == 2, float, DType>;
 
 using cuda::TakeMaximum;
 using cuda::TakeMinimum;
@@ -61,7 +51,7 @@ using cuda::TakeSum;
 template <int64_t kSize, typename Combine, typename DType>
 void CombineBlock(const std::vector<const DType*>& sources, int64_t begin, Store store,
                   DType* destination) {
-  using Sum = typename SumType<DType>::type;
+  using Sum = SumType<DType>;
   Sum sums[kSize];
   for (int64_t i = 0; i < kSize; ++i) sums[i] = static_cast<Sum>(sources[0][begin + i]);
   for (size_t s = 1; s < sources.size(); ++s) {
@@ -239,5 +229,4 @@ void ComputeMultiFetch(const nnvm::NodeAttrs& attrs, const mxnet::OpContext&,
                                 { ComputeTyped<DType>(param, inputs, add, outputs[0]); });
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

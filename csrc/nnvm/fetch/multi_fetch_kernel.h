@@ -2,8 +2,7 @@
  * \file multi_fetch_kernel.h
  * \brief The CPU kernel of _tofu_multi_fetch, and its counters.
  */
-#ifndef TOFU_NNVM_FETCH_MULTI_FETCH_KERNEL_H_
-#define TOFU_NNVM_FETCH_MULTI_FETCH_KERNEL_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -11,8 +10,7 @@
 #include "nnvm/base/mxnet_api.h"
 #include "nnvm/fetch/multi_fetch.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Sums over all launches since the last reset, of all executors in the process. */
 struct FetchCounters {
@@ -46,7 +44,4 @@ void ComputeMultiFetch(const nnvm::NodeAttrs& attrs, const mxnet::OpContext& con
                        const std::vector<mxnet::OpReqType>& requests,
                        const std::vector<mxnet::TBlob>& outputs);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_FETCH_MULTI_FETCH_KERNEL_H_
+}  // namespace tofu::nnvm_layer

@@ -11,8 +11,7 @@
 #include "core/program/fetch_text.h"
 #include "nnvm/fetch/multi_fetch_gpu.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 constexpr int64_t kMostInputs = std::numeric_limits<int>::max();
@@ -92,5 +91,4 @@ void SetMultiFetchAttributes(MultiFetchParam param, nnvm::NodeAttrs* attrs) {
   attrs->parsed = std::move(param);
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 PieceRuns::PieceRuns(StridedPiece piece) : piece_(std::move(piece)) {
   if (piece_.dimensions.empty()) return;
@@ -52,5 +51,4 @@ void PieceRuns::Iterator::Next() {
   }
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

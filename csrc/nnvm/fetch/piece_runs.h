@@ -2,8 +2,7 @@
  * \file piece_runs.h
  * \brief A piece as contiguous runs of equal length.
  */
-#ifndef TOFU_NNVM_FETCH_PIECE_RUNS_H_
-#define TOFU_NNVM_FETCH_PIECE_RUNS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +10,7 @@
 
 #include "core/program/strided_piece.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief A piece of a fetch as runs. If its innermost dimension is contiguous in the output and in
  * all sources, this dimension is a run; otherwise every element is a run. */
@@ -46,7 +44,4 @@ class PieceRuns {
   int64_t run_length_ = 1;
 };
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_FETCH_PIECE_RUNS_H_
+}  // namespace tofu::nnvm_layer

@@ -8,8 +8,7 @@
 
 #include "nnvm/fetch/multi_fetch.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 const char kGroupAttribute[] = "__ctx_group__";
 const char kPositionAttribute[] = "__tofu_node__";
@@ -82,5 +81,4 @@ bool IsPartitioned(const nnvm::IndexedGraph& index) {
 
 void InstallPlaceDevice() { ReplacePass("PlaceDevice", PlaceDevice, &g_original_body); }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -2,13 +2,11 @@
  * \file place_device.h
  * \brief MXNet's pass PlaceDevice, extended for partitioned graphs.
  */
-#ifndef TOFU_NNVM_FETCH_PLACE_DEVICE_H_
-#define TOFU_NNVM_FETCH_PLACE_DEVICE_H_
+#pragma once
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief The attribute with a node's group. `group2ctx` of a bind maps groups to devices. */
 extern const char kGroupAttribute[];
@@ -30,7 +28,4 @@ bool IsPartitioned(const nnvm::IndexedGraph& index);
  */
 void InstallPlaceDevice();
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_FETCH_PLACE_DEVICE_H_
+}  // namespace tofu::nnvm_layer

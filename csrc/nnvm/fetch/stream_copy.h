@@ -2,8 +2,7 @@
  * \file stream_copy.h
  * \brief A copy that bypasses the caches.
  */
-#ifndef TOFU_NNVM_FETCH_STREAM_COPY_H_
-#define TOFU_NNVM_FETCH_STREAM_COPY_H_
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -12,8 +11,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief memcpy with non-temporal stores, where the processor has them.
@@ -49,7 +47,4 @@ inline void FinishStreams() {
 #endif
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_FETCH_STREAM_COPY_H_
+}  // namespace tofu::nnvm_layer

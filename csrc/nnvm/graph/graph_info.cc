@@ -6,10 +6,7 @@
 #include <exception>
 #include <unordered_set>
 
-#include "nnvm/graph/liveness.h"
-
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using nnvm::Op;
@@ -78,7 +75,6 @@ void DescribeNodeOperator(const nnvm::Node& node, NodeInfo* info) {
   info->op = op->name;
   info->is_backward = GetOpAttr<nnvm::TIsBackward>(op, "TIsBackward");
   info->is_layer_backward = GetOpAttr<bool>(op, "TIsLayerOpBackward");
-  info->has_infer_shape = HasOpAttr<mxnet::FInferShape>(op, "FInferShape");
   info->mutable_inputs = ListMutableInputs(node.attrs);
   info->ignored_inputs = ListIgnoredInputs(node.attrs);
 }
@@ -88,6 +84,11 @@ void DescribeNodeOperator(const nnvm::Node& node, NodeInfo* info) {
 std::vector<uint32_t> ListMutableInputs(const nnvm::NodeAttrs& attrs) {
   const auto mutate = GetOpAttr<nnvm::FMutateInputs>(attrs.op, "FMutateInputs");
   return mutate == nullptr ? std::vector<uint32_t>() : mutate(attrs);
+}
+
+std::vector<uint32_t> ListIgnoredInputs(const nnvm::NodeAttrs& attrs) {
+  static const auto& ignored = Op::GetAttr<nnvm::FIgnoreInputs>("FIgnoreInputs");
+  return ignored.contains(attrs.op) ? ignored[attrs.op](attrs) : std::vector<uint32_t>();
 }
 
 void CheckEdges(SymbolHandle symbol) {
@@ -169,11 +170,9 @@ OperatorInfo DescribeOperator(const std::string& name) {
   info.is_layer_backward = GetOpAttr<bool>(op, "TIsLayerOpBackward");
   info.stateful = HasOpAttr<mxnet::FCreateOpState>(op, "FCreateOpState");
   info.has_infer_shape = HasOpAttr<mxnet::FInferShape>(op, "FInferShape");
-  info.has_parser = op->attr_parser != nullptr;
   info.is_random = IsRandom(op);
   info.input_names = ListInputNames(op);
   return info;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

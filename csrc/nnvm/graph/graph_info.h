@@ -2,8 +2,7 @@
  * \file graph_info.h
  * \brief Descriptions of graphs and operators for Python.
  */
-#ifndef TOFU_NNVM_GRAPH_GRAPH_INFO_H_
-#define TOFU_NNVM_GRAPH_GRAPH_INFO_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -13,8 +12,7 @@
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Number of a node, and number of one of its outputs. */
 using EntryRef = std::pair<uint32_t, uint32_t>;
@@ -31,7 +29,6 @@ struct NodeInfo {
   bool is_backward = false;
   bool is_layer_backward = false;  // needs the state of its forward node on the same device
   bool is_aux = false;
-  bool has_infer_shape = false;
   std::vector<uint32_t> mutable_inputs;
   std::vector<uint32_t> ignored_inputs;  // only their shapes are used
 };
@@ -49,7 +46,6 @@ struct OperatorInfo {
   bool is_layer_backward = false;
   bool stateful = false;
   bool has_infer_shape = false;
-  bool has_parser = false;
   bool is_random = false;                // asks for a random number generator
   std::vector<std::string> input_names;  // unless they depend on attributes
 };
@@ -67,7 +63,7 @@ OperatorInfo DescribeOperator(const std::string& op);
 /*! \brief List the inputs that a node's operator changes, such as auxiliary or optimizer states. */
 std::vector<uint32_t> ListMutableInputs(const nnvm::NodeAttrs& attrs);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+/*! \brief List inputs of which a kernel reads only the shape. */
+std::vector<uint32_t> ListIgnoredInputs(const nnvm::NodeAttrs& attrs);
 
-#endif  // TOFU_NNVM_GRAPH_GRAPH_INFO_H_
+}  // namespace tofu::nnvm_layer

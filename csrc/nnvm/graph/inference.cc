@@ -3,8 +3,7 @@
  */
 #include "nnvm/graph/inference.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 const char kShapeAttribute[] = "__shape__";
 const char kTypeAttribute[] = "__dtype__";
@@ -102,5 +101,4 @@ OperatorShapes InferOperator(const std::string& name,
   return result;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

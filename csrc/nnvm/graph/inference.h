@@ -2,8 +2,7 @@
  * \file inference.h
  * \brief Inference of shapes and types by MXNet.
  */
-#ifndef TOFU_NNVM_GRAPH_INFERENCE_H_
-#define TOFU_NNVM_GRAPH_INFERENCE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -13,8 +12,7 @@
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Extents; -1 means unknown. Callers may also pass 0 or any negative number for unknown. */
 using Extents = std::vector<int64_t>;
@@ -61,7 +59,4 @@ OperatorShapes InferOperator(const std::string& op,
                              const std::unordered_map<std::string, std::string>& attrs,
                              const std::vector<MaybeShape>& inputs);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_GRAPH_INFERENCE_H_
+}  // namespace tofu::nnvm_layer

@@ -7,8 +7,7 @@
 #include <functional>
 #include <unordered_map>
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 const char kHeadGradientPrefix[] = "_head_grad_";
 
@@ -73,5 +72,4 @@ SymbolHandle BuildTrainingGraph(SymbolHandle handle, const std::vector<std::stri
   return NewHandle(std::move(outputs));
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -2,16 +2,14 @@
  * \file training_graph.h
  * \brief Forward and backward pass of a symbol as one graph (paper section 6).
  */
-#ifndef TOFU_NNVM_GRAPH_TRAINING_GRAPH_H_
-#define TOFU_NNVM_GRAPH_TRAINING_GRAPH_H_
+#pragma once
 
 #include <string>
 #include <vector>
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief The name of a head gradient's variable is this prefix and the output's number. */
 extern const char kHeadGradientPrefix[];
@@ -26,7 +24,4 @@ extern const char kHeadGradientPrefix[];
  */
 SymbolHandle BuildTrainingGraph(SymbolHandle symbol, const std::vector<std::string>& wrt);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_GRAPH_TRAINING_GRAPH_H_
+}  // namespace tofu::nnvm_layer

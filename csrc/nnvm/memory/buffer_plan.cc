@@ -9,8 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 constexpr int kNoChain = -1;
@@ -345,5 +344,4 @@ class Planner {
 
 BufferPlan PlanBuffers(const MemoryGraph& graph) { return Planner(graph).Plan(); }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

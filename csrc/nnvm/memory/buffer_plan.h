@@ -5,14 +5,12 @@
  * The same function places the buffers of an execution graph (pack_memory.h) and those of an
  * outline (outline_memory.h), so the memory predicted for a plan is the memory that is allocated.
  */
-#ifndef TOFU_NNVM_MEMORY_BUFFER_PLAN_H_
-#define TOFU_NNVM_MEMORY_BUFFER_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 // Marks in place of an input: nobody reads the output; the output is not computed in place.
 constexpr int kUnread = -2;
@@ -84,7 +82,4 @@ struct BufferPlan {
  */
 BufferPlan PlanBuffers(const MemoryGraph& graph);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_MEMORY_BUFFER_PLAN_H_
+}  // namespace tofu::nnvm_layer

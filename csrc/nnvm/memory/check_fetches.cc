@@ -11,20 +11,10 @@
 
 #include "nnvm/fetch/multi_fetch.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using nnvm::IndexedGraph;
-using Coordinates = std::vector<int64_t>;
-
-std::string ShapeText(const Coordinates& shape) {
-  std::ostringstream out;
-  out << '(';
-  for (size_t d = 0; d < shape.size(); ++d) out << (d == 0 ? "" : ", ") << shape[d];
-  out << (shape.size() == 1 ? ",)" : ")");
-  return out.str();
-}
 
 std::string BoxText(const Box& box) {
   std::ostringstream out;
@@ -37,9 +27,9 @@ std::string BoxText(const Box& box) {
 }
 
 /*! \brief Return true if the box is not empty and inside a tensor of this shape. */
-bool IsInside(const Box& box, const Coordinates& shape) {
-  if (box.size() != shape.size()) return false;
-  for (size_t d = 0; d < shape.size(); ++d) {
+bool IsInside(const Box& box, const mxnet::TShape& shape) {
+  if (static_cast<int>(box.size()) != shape.ndim()) return false;
+  for (int d = 0; d < shape.ndim(); ++d) {
     if (box[d].extent() == 0 || !Contains({0, shape[d]}, box[d])) return false;
   }
   return true;
@@ -80,13 +70,14 @@ class Checker {
 
   void CheckFetch(uint32_t id) {
     const MultiFetchParam& param = MultiFetchParamOf(index_[id].source->attrs);
-    const Coordinates region = FromShape(param.shape).extents;
     bool are_boxes = true;
     for (const Piece& piece : param.pieces) {
-      if (IsInside(piece.box, region)) continue;
+      if (IsInside(piece.box, param.shape)) continue;
       are_boxes = false;
-      problems_.push_back(Name(id) + ": the piece " + BoxText(piece.box) +
-                          " is empty or leaves the region of shape " + ShapeText(region));
+      std::ostringstream problem;
+      problem << Name(id) << ": the piece " << BoxText(piece.box)
+              << " is empty or leaves the region of shape " << param.shape;
+      problems_.push_back(problem.str());
     }
     if (are_boxes && !param.pieces.empty()) CheckOverlaps(id, param.pieces);
   }
@@ -155,5 +146,4 @@ std::vector<std::string> FindFetchProblems(const PlannedGraph& planned) {
   return Checker(planned).Check();
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -2,16 +2,14 @@
  * \file check_fetches.h
  * \brief Checks of the fetches of an execution graph.
  */
-#ifndef TOFU_NNVM_MEMORY_CHECK_FETCHES_H_
-#define TOFU_NNVM_MEMORY_CHECK_FETCHES_H_
+#pragma once
 
 #include <string>
 #include <vector>
 
 #include "nnvm/memory/memory_plan.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief List violations of the rules of fetches, one sentence each.
@@ -25,7 +23,4 @@ std::vector<std::string> FindFetchProblems(const PlannedGraph& planned);
 /*! \brief Count the bytes that fetches read from other workers in one run. */
 int64_t CountRemoteBytes(const PlannedGraph& planned);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_MEMORY_CHECK_FETCHES_H_
+}  // namespace tofu::nnvm_layer

@@ -8,8 +8,7 @@
 #include <map>
 #include <utility>
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 constexpr int64_t kNothing = -1;
@@ -162,9 +161,12 @@ class Replay {
         Report(node, "adds to " + Name(view_.read[r]) + ", which it reads");
         continue;
       }
-      const InPlacePair* pair = FindPair(node, input, output);
-      if (pair == nullptr) Report(node, "writes over " + Name(view_.read[r]) + ", which it reads");
-      if (pair != nullptr && pair->is_identity) value_of_[entry] = value_of_[view_.read[r]];
+      const InPlaceOption* option = FindOption(node, input, output);
+      if (option == nullptr) {
+        Report(node, "writes over " + Name(view_.read[r]) + ", which it reads");
+      } else if (option->is_identity) {
+        value_of_[entry] = value_of_[view_.read[r]];
+      }
     }
   }
 
@@ -175,13 +177,9 @@ class Replay {
   }
 
   /*! \brief Return the permission to write an output over an input, or null. */
-  const InPlacePair* FindPair(size_t node, int64_t input, int64_t output) const {
-    const auto first = std::lower_bound(
-        view_.in_place.begin(), view_.in_place.end(), static_cast<int64_t>(node),
-        [](const InPlacePair& pair, int64_t wanted) { return pair.node < wanted; });
-    for (auto pair = first; pair != view_.in_place.end(); ++pair) {
-      if (pair->node != static_cast<int64_t>(node)) return nullptr;
-      if (pair->input == input && pair->output == output) return &*pair;
+  const InPlaceOption* FindOption(size_t node, int64_t input, int64_t output) const {
+    for (const InPlaceOption& option : view_.in_place[node]) {
+      if (option.input == input && option.output == output) return &option;
     }
     return nullptr;
   }
@@ -302,5 +300,4 @@ std::vector<std::string> FindLifetimeProblems(const EngineView& view) {
   return problems;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

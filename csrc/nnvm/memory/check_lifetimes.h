@@ -2,16 +2,14 @@
  * \file check_lifetimes.h
  * \brief Check that every node finds its inputs in memory in any order that the engine may choose.
  */
-#ifndef TOFU_NNVM_MEMORY_CHECK_LIFETIMES_H_
-#define TOFU_NNVM_MEMORY_CHECK_LIFETIMES_H_
+#pragma once
 
 #include <string>
 #include <vector>
 
 #include "nnvm/memory/engine_view.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief List violations of the rules of lifetimes, one sentence each.
@@ -35,7 +33,4 @@ namespace nnvm_layer {
  */
 std::vector<std::string> FindLifetimeProblems(const EngineView& view);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_MEMORY_CHECK_LIFETIMES_H_
+}  // namespace tofu::nnvm_layer

@@ -4,13 +4,13 @@
 #include "nnvm/memory/engine_view.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "nnvm/execution/operator_clone.h"
 #include "nnvm/graph/graph_info.h"
-#include "nnvm/graph/liveness.h"
+#include "nnvm/memory/kernel_memory.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using nnvm::IndexedGraph;
@@ -45,6 +45,7 @@ class Viewer {
     view_.is_skipped.push_back(is_skipped_[id]);
     view_.first_entry.push_back(view_.buffer.size());
     view_.first_read.push_back(view_.read.size());
+    view_.in_place.emplace_back();
     for (uint32_t output = 0; output < node.num_outputs(); ++output) {
       const uint32_t entry = index_.entry_id(id, output);
       const bool is_apart = node.is_variable() || storage_[entry] < 0;
@@ -54,15 +55,14 @@ class Viewer {
   }
 
   void AddOperator(uint32_t id) {
-    static const auto& options = nnvm::Op::GetAttr<nnvm::FInplaceOption>("FInplaceOption");
-    static const auto& identities = nnvm::Op::GetAttr<nnvm::FInplaceIdentity>("FInplaceIdentity");
     const nnvm::NodeAttrs& attrs = index_[id].source->attrs;
     const size_t begin = view_.read.size();
     for (const auto& entry : index_[id].inputs) {
       view_.read.push_back(index_.entry_id(entry));
       view_.access.push_back(static_cast<int64_t>(Access::kRead));
     }
-    for (uint32_t input : ListIgnoredInputs(attrs)) {
+    KernelMemory kernel = DescribeKernel(attrs);
+    for (uint32_t input : kernel.ignored) {
       view_.access.at(begin + input) = static_cast<int64_t>(Access::kShape);
     }
     std::vector<uint32_t> changed = ListMutableInputs(attrs);
@@ -73,15 +73,7 @@ class Viewer {
     for (uint32_t input : ListSpoiledInputs(attrs)) {
       view_.access.at(begin + input) = static_cast<int64_t>(Access::kSpoil);
     }
-    if (!options.contains(attrs.op)) return;
-    const size_t first_pair = view_.in_place.size();
-    std::vector<bool> is_identity;
-    if (identities.contains(attrs.op)) is_identity = identities[attrs.op](attrs);
-    for (const auto& pair : options[attrs.op](attrs)) {
-      const size_t number = view_.in_place.size() - first_pair;
-      view_.in_place.push_back(
-          {id, pair.first, pair.second, number < is_identity.size() && is_identity[number]});
-    }
+    view_.in_place.back() = std::move(kernel.in_place);
   }
 
   const IndexedGraph& index_;
@@ -96,5 +88,4 @@ class Viewer {
 
 EngineView ViewAsEngine(const PlannedGraph& planned) { return Viewer(planned).View(); }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -2,18 +2,16 @@
  * \file engine_view.h
  * \brief A bound graph as MXNet's engine sees it: the memory that each node reads and writes.
  */
-#ifndef TOFU_NNVM_MEMORY_ENGINE_VIEW_H_
-#define TOFU_NNVM_MEMORY_ENGINE_VIEW_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "nnvm/execution/execution_tables.h"
+#include "nnvm/memory/buffer_plan.h"
 #include "nnvm/memory/memory_plan.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Use of an input by a kernel. */
 enum class Access : int64_t {
@@ -23,13 +21,7 @@ enum class Access : int64_t {
   kSpoil = 3,   // reads and overwrites it; the engine assumes a read
 };
 
-/*! \brief An input and an output of a node that may share memory. */
-struct InPlacePair {
-  int64_t node = 0;
-  int64_t input = 0;
-  int64_t output = 0;
-  bool is_identity = false;  // the output equals the input, which others may still read
-};
+using Column = std::vector<int64_t>;
 
 /*!
  * \brief Nodes as columns of numbers, in the order of issue.
@@ -49,12 +41,9 @@ struct EngineView {
   Column buffer;                   // by entry: number of its memory
   Column is_added;                 // by entry: added to the content of its buffer
   Column outputs;                  // entries that are read after the run
-  std::vector<InPlacePair> in_place;  // allowed in-place computations, node by node
+  std::vector<std::vector<InPlaceOption>> in_place;  // by node
 };
 
 EngineView ViewAsEngine(const PlannedGraph& planned);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_MEMORY_ENGINE_VIEW_H_
+}  // namespace tofu::nnvm_layer

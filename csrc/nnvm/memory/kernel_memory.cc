@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "nnvm/execution/execution_graph.h"
-#include "nnvm/graph/liveness.h"
+#include "nnvm/graph/graph_info.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 KernelMemory DescribeKernel(const nnvm::NodeAttrs& attrs) {
   static const auto& options = nnvm::Op::GetAttr<nnvm::FInplaceOption>("FInplaceOption");
@@ -29,5 +28,4 @@ KernelMemory DescribeKernel(const nnvm::NodeAttrs& attrs) {
   return kernel;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

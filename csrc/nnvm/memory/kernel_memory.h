@@ -2,19 +2,14 @@
  * \file kernel_memory.h
  * \brief Use of memory by MXNet's kernels, as MXNet's operators declare it.
  */
-#ifndef TOFU_NNVM_MEMORY_KERNEL_MEMORY_H_
-#define TOFU_NNVM_MEMORY_KERNEL_MEMORY_H_
+#pragma once
 
 #include "nnvm/base/mxnet_api.h"
 #include "nnvm/memory/buffer_plan.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Describe the kernel of a node that is not a variable. */
 KernelMemory DescribeKernel(const nnvm::NodeAttrs& attrs);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_MEMORY_KERNEL_MEMORY_H_
+}  // namespace tofu::nnvm_layer

@@ -8,10 +8,9 @@
 
 #include "nnvm/execution/marked_outputs.h"
 #include "nnvm/fetch/place_device.h"
-#include "nnvm/graph/liveness.h"
+#include "nnvm/graph/graph_info.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using nnvm::Graph;
@@ -53,6 +52,27 @@ EntryKind KindOf(const IndexedGraph& index, uint32_t id, const std::vector<uint3
   return passes ? EntryKind::kTransit : EntryKind::kTensor;
 }
 
+/*! \brief Return, for each entry, the last node that reads its elements. An entry without readers
+ * has the node that computes it; variables and outputs of the graph have the number of nodes. */
+std::vector<uint32_t> FindLastReaders(const nnvm::IndexedGraph& index) {
+  std::vector<uint32_t> last(index.num_node_entries(), 0);
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    const nnvm::Node& node = *index[id].source;
+    for (uint32_t output = 0; output < node.num_outputs(); ++output) {
+      last[index.entry_id(id, output)] = node.is_variable() ? index.num_nodes() : id;
+    }
+    if (node.is_variable()) continue;
+    const std::vector<uint32_t> unread = ListIgnoredInputs(node.attrs);
+    for (uint32_t input = 0; input < index[id].inputs.size(); ++input) {
+      if (std::find(unread.begin(), unread.end(), input) != unread.end()) continue;
+      uint32_t& reader = last[index.entry_id(index[id].inputs[input])];
+      reader = std::max(reader, id);
+    }
+  }
+  for (const auto& entry : index.outputs()) last[index.entry_id(entry)] = index.num_nodes();
+  return last;
+}
+
 /*! \brief Return the marks of all entries, which MXNet's planner reads. */
 nnvm::StorageVector MarkEntries(const IndexedGraph& index, bool holds_transit) {
   nnvm::StorageVector storage(index.num_node_entries(), kToBePlaced);
@@ -75,6 +95,15 @@ PlannedGraph PlanGraph(SymbolHandle symbol, const ShapesByName& shapes, const Ty
   planned.graph =
       mxnet::exec::DetectInplaceAddTo(nnvm::ApplyPass(std::move(graph), "MXPlanMemory"));
   return planned;
+}
+
+int64_t EntryBytes(const nnvm::Graph& graph, uint32_t entry, const nnvm::Node& node) {
+  const mxnet::TShape& shape = graph.GetAttr<mxnet::ShapeVector>("shape")[entry];
+  const int type = graph.GetAttr<nnvm::DTypeVector>("dtype")[entry];
+  CHECK(mxnet::shape_is_known(shape) && type != -1)
+      << "the memory of " << node.attrs.name << " cannot be planned: its shape is " << shape
+      << ", its type code " << type;
+  return static_cast<int64_t>(shape.Size() * mshadow::mshadow_sizeof(type));
 }
 
 MemoryPlan ListEntries(const PlannedGraph& planned) {
@@ -131,5 +160,4 @@ std::map<std::string, DeviceMemory> SumMemory(const MemoryPlan& plan) {
   return result;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

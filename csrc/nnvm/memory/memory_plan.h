@@ -2,8 +2,7 @@
  * \file memory_plan.h
  * \brief The memory that a graph needs on each device, from MXNet's planner. Nothing is allocated.
  */
-#ifndef TOFU_NNVM_MEMORY_MEMORY_PLAN_H_
-#define TOFU_NNVM_MEMORY_MEMORY_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -12,8 +11,7 @@
 
 #include "nnvm/graph/inference.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 enum class EntryKind : int {
   kArgument = 0,
@@ -61,6 +59,9 @@ struct PlannedGraph {
 PlannedGraph PlanGraph(SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types,
                        const MemoryPlanOptions& options = {});
 
+/*! \brief Return the bytes of an entry, after inference of shapes and types. */
+int64_t EntryBytes(const nnvm::Graph& graph, uint32_t entry, const nnvm::Node& node);
+
 /*! \brief The entries of a planned graph. \throw dmlc::Error if a shape or type is unknown */
 MemoryPlan ListEntries(const PlannedGraph& planned);
 
@@ -79,7 +80,4 @@ int64_t RoundUpBuffer(int64_t bytes);
 /*! \brief Memory of a planned graph, by group. */
 std::map<std::string, DeviceMemory> SumMemory(const MemoryPlan& plan);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_MEMORY_MEMORY_PLAN_H_
+}  // namespace tofu::nnvm_layer

@@ -10,8 +10,7 @@
 #include "nnvm/memory/kernel_memory.h"
 #include "nnvm/memory/memory_plan.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 constexpr int kOwnDevice = 0;
@@ -158,5 +157,4 @@ std::vector<int64_t> CountPoolBytes(const ExecutionGraphBuilder& builder,
   return bytes;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -2,8 +2,7 @@
  * \file outline_memory.h
  * \brief Memory of workers, from outlines. No graph is built.
  */
-#ifndef TOFU_NNVM_MEMORY_OUTLINE_MEMORY_H_
-#define TOFU_NNVM_MEMORY_OUTLINE_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -11,8 +10,7 @@
 #include "core/program/program.h"
 #include "nnvm/execution/execution_graph.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief The numbers of an outline (core/program/outline.h). */
 struct OutlineCode {
@@ -29,7 +27,4 @@ std::vector<int64_t> CountPoolBytes(const ExecutionGraphBuilder& builder,
                                     const std::vector<ProgramNode>& kinds,
                                     const std::vector<OutlineCode>& outlines);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_MEMORY_OUTLINE_MEMORY_H_
+}  // namespace tofu::nnvm_layer

@@ -9,11 +9,10 @@
 
 #include "nnvm/execution/marked_outputs.h"
 #include "nnvm/fetch/place_device.h"
-#include "nnvm/graph/liveness.h"
 #include "nnvm/memory/kernel_memory.h"
+#include "nnvm/memory/memory_plan.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using nnvm::Graph;
@@ -78,5 +77,4 @@ Graph PackMemory(Graph graph) {
 
 void InstallPackMemory() { ReplacePass("MXPlanMemory", PackMemory, &g_original_body); }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -2,11 +2,9 @@
  * \file pack_memory.h
  * \brief MXNet's pass MXPlanMemory, with better packing for partitioned graphs.
  */
-#ifndef TOFU_NNVM_MEMORY_PACK_MEMORY_H_
-#define TOFU_NNVM_MEMORY_PACK_MEMORY_H_
+#pragma once
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*!
  * \brief Replace the body of the pass: PlanBuffers (buffer_plan.h) plans partitioned graphs. All
@@ -14,7 +12,4 @@ namespace nnvm_layer {
  */
 void InstallPackMemory();
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_MEMORY_PACK_MEMORY_H_
+}  // namespace tofu::nnvm_layer

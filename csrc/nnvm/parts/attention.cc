@@ -13,8 +13,7 @@
 
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 constexpr int kScoresRank = 4;
@@ -182,5 +181,4 @@ void RegisterAll() {
 [[maybe_unused]] const bool kRegistered = (RegisterAll(), true);
 
 }  // namespace
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

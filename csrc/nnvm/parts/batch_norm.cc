@@ -15,8 +15,7 @@
 #include "nnvm/parts/dimension_view.h"
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 /*! \brief data -> sum */
@@ -181,5 +180,4 @@ std::vector<uint32_t> ListFixedGamma(const NodeAttrs& attrs) {
 }();
 
 }  // namespace
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

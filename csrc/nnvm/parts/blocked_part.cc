@@ -7,8 +7,7 @@
 #include "nnvm/parts/channel_blocks.h"
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 using Arrays = std::vector<mxnet::NDArray>;
@@ -77,5 +76,4 @@ bool RegisterBlockedParts(const PartFamily& family, const std::vector<Part>& par
   return true;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

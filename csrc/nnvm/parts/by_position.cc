@@ -10,8 +10,7 @@
 #include "nnvm/parts/indexed_view.h"
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 mxnet::TShape ShapeOfOneHot(const LoweredParam& param, const mxnet::TShape& indices,
@@ -69,5 +68,4 @@ void ComputeSequenceMask(const PartCall& call) {
       ViewSequences}});
 
 }  // namespace
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

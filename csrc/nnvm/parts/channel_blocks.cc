@@ -3,8 +3,7 @@
  */
 #include "nnvm/parts/channel_blocks.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 // libmxnet.so exports no function that makes such a description, but accepts it.
@@ -48,5 +47,4 @@ mxnet::TBlob MemoryOf(const mxnet::NDArray& array) {
                       array.dtype());
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

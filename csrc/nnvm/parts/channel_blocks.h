@@ -3,15 +3,13 @@
  * \brief Arrays in the layout of oneDNN's convolutions on CPUs: [batch][channels /
  * block][space][block]. Channels are dimension 1.
  */
-#ifndef TOFU_NNVM_PARTS_CHANNEL_BLOCKS_H_
-#define TOFU_NNVM_PARTS_CHANNEL_BLOCKS_H_
+#pragma once
 
 #include <cstdint>
 
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief The largest block. Channels that it does not divide take more memory in blocks than in
  * the plain layout. */
@@ -27,7 +25,4 @@ void DeclareBlocks(int64_t block, mxnet::NDArray output);
 /*! \brief The memory of an array, whatever its layout. */
 mxnet::TBlob MemoryOf(const mxnet::NDArray& array);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_PARTS_CHANNEL_BLOCKS_H_
+}  // namespace tofu::nnvm_layer

@@ -15,8 +15,7 @@
 
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 constexpr int kRank = 4;   // of all tensors but the bias
@@ -135,11 +134,6 @@ bool InferType(const NodeAttrs& attrs, std::vector<int>* inputs, std::vector<int
   return true;
 }
 
-template <typename T>
-void CopyFromStock(const nnvm::Op* stock, nnvm::Op* op, const char* key) {
-  op->set_attr<T>(key, nnvm::Op::GetAttr<T>(key)[stock]);
-}
-
 /*! \brief Register an operator with the kernels of a stock one and its own state. */
 nnvm::Op& RegisterDeformable(const char* name, const nnvm::Op* stock, mxnet::FCreateOpState create,
                              mxnet::FInferShape infer_shape) {
@@ -149,10 +143,10 @@ nnvm::Op& RegisterDeformable(const char* name, const nnvm::Op* stock, mxnet::FCr
   op.set_attr<mxnet::FCreateOpState>("FCreateOpState", create);
   op.set_attr<mxnet::FInferShape>("FInferShape", infer_shape);
   op.set_attr<nnvm::FInferType>("FInferType", InferType);
-  CopyFromStock<mxnet::FResourceRequest>(stock, &op, "FResourceRequest");
-  CopyFromStock<mxnet::FExecType>(stock, &op, "FExecType");
+  CopyAttr<mxnet::FResourceRequest>(stock, &op, "FResourceRequest");
+  CopyAttr<mxnet::FExecType>(stock, &op, "FExecType");
   for (const char* key : {"FStatefulCompute<cpu>", "FStatefulCompute<gpu>"}) {
-    CopyFromStock<mxnet::FStatefulCompute>(stock, &op, key);
+    CopyAttr<mxnet::FStatefulCompute>(stock, &op, key);
   }
   return op;
 }
@@ -168,5 +162,4 @@ void RegisterParts() {
 [[maybe_unused]] const bool kRegistered = (RegisterParts(), true);
 
 }  // namespace
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

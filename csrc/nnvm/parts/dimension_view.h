@@ -4,8 +4,7 @@
  *
  * Sums are in double precision. Inner loops are over contiguous elements if possible.
  */
-#ifndef TOFU_NNVM_PARTS_DIMENSION_VIEW_H_
-#define TOFU_NNVM_PARTS_DIMENSION_VIEW_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -16,8 +15,7 @@
 #include "core/base/byte_loops.h"
 #include "nnvm/base/mxnet_api.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Count an axis, which may be negative, from the front. */
 inline int PositiveAxis(const mxnet::TShape& shape, int axis) {
@@ -243,7 +241,4 @@ void MapElements(mxnet::OpReqType request, const mxnet::TBlob& out, const Value&
   for (size_t n = 0; n < out.Size(); ++n) Store(cells + n, value(n), request == mxnet::kAddTo);
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_PARTS_DIMENSION_VIEW_H_
+}  // namespace tofu::nnvm_layer

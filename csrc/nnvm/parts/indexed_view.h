@@ -2,8 +2,7 @@
  * \file indexed_view.h
  * \brief Indices into a dimension.
  */
-#ifndef TOFU_NNVM_PARTS_INDEXED_VIEW_H_
-#define TOFU_NNVM_PARTS_INDEXED_VIEW_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -12,8 +11,7 @@
 #include "nnvm/parts/dimension_view.h"
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 /*! \brief Describe indices into the part of a dimension in `view`. If they are fewer than the
  * lines, adjacent lines share an index. */
@@ -34,7 +32,4 @@ inline std::vector<int64_t> FindRows(const cuda::Positions& positions, const TBl
   return rows;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_PARTS_INDEXED_VIEW_H_
+}  // namespace tofu::nnvm_layer

@@ -13,8 +13,7 @@
 #include "nnvm/parts/dimension_view.h"
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 /*! \brief data -> sum */
@@ -140,5 +139,4 @@ void ComputeBackwardApply(const PartCall& call) {
     AllowInPlace({"_tofu_layer_norm_apply", "_tofu_layer_norm_backward_apply"});
 
 }  // namespace
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -8,8 +8,7 @@
 #include "nnvm/parts/dimension_view.h"
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 /*! \brief data -> number of elements above the threshold */
@@ -49,5 +48,4 @@ void Scale(const PartCall& call) {
 [[maybe_unused]] const bool kInPlace = AllowInPlace({"_tofu_scale"});
 
 }  // namespace
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -11,8 +11,7 @@
 #include "nnvm/base/gpu_call.h"
 #include "nnvm/parts/dimension_view.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 bool ReadFlag(const NodeAttrs& attrs, const char* key, bool otherwise) {
   const std::string* found = FindText(attrs, key);
@@ -208,5 +207,4 @@ bool AllowInPlace(const std::vector<const char*>& names) {
   return true;
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

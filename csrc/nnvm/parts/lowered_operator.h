@@ -7,8 +7,7 @@
  * BatchNorm split by batch needs the mean of the complete batch. Its first parts compute sums over
  * a shard, and its last part uses the total sums.
  */
-#ifndef TOFU_NNVM_PARTS_LOWERED_OPERATOR_H_
-#define TOFU_NNVM_PARTS_LOWERED_OPERATOR_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -19,8 +18,7 @@
 #include "nnvm/base/mxnet_api.h"
 #include "nnvm/parts/dimension_view.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 
 // Used by all kernels.
 using cuda::PartLoop;
@@ -159,7 +157,4 @@ PartCall MakeCall(const NodeAttrs& attrs, const OpContext& context, const Blobs&
 /*! \brief FCompute<gpu> that runs kernels over a view, one after the other. */
 mxnet::FCompute ComputeOnGpu(std::vector<cuda::PartKernel> kernels, ViewOf view);
 
-}  // namespace nnvm_layer
-}  // namespace tofu
-
-#endif  // TOFU_NNVM_PARTS_LOWERED_OPERATOR_H_
+}  // namespace tofu::nnvm_layer

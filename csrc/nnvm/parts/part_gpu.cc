@@ -7,8 +7,7 @@
 #include "nnvm/base/gpu_call.h"
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 static_assert(static_cast<int>(mxnet::kNullOp) == cuda::kNothingRequested &&
@@ -71,5 +70,4 @@ mxnet::FCompute ComputeOnGpu(std::vector<cuda::PartKernel> kernels, ViewOf view)
   };
 }
 
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

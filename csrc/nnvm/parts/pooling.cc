@@ -13,8 +13,7 @@
 #include "nnvm/parts/dimension_view.h"
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 /*! \brief data -> data / elements of the window */
@@ -33,5 +32,4 @@ void ComputeDivide(const PartCall& call) {
 [[maybe_unused]] const bool kInPlace = AllowInPlace({"_tofu_divide_by_window"});
 
 }  // namespace
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -11,8 +11,7 @@
 
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 constexpr char kFirst[] = "first";
@@ -69,19 +68,14 @@ mxnet::FStatefulCompute ProposeFrom(const mxnet::FStatefulCompute& kernel,
   };
 }
 
-template <typename T>
-void CopyFromStock(nnvm::Op* op, const char* key) {
-  op->set_attr<T>(key, nnvm::Op::GetAttr<T>(key)[StockProposal()]);
-}
-
 void RegisterProposal() {
   const nnvm::Op* stock = StockProposal();
   nnvm::Op& op = dmlc::Registry<nnvm::Op>::Get()->__REGISTER_OR_GET__("_tofu_multi_proposal");
   op.set_num_inputs(3).set_num_outputs(2).set_attr_parser(ParseProposal);
-  CopyFromStock<nnvm::FNumVisibleOutputs>(&op, "FNumVisibleOutputs");
-  CopyFromStock<mxnet::FInferShape>(&op, "FInferShape");
-  CopyFromStock<nnvm::FInferType>(&op, "FInferType");
-  CopyFromStock<mxnet::FResourceRequest>(&op, "FResourceRequest");
+  CopyAttr<nnvm::FNumVisibleOutputs>(stock, &op, "FNumVisibleOutputs");
+  CopyAttr<mxnet::FInferShape>(stock, &op, "FInferShape");
+  CopyAttr<nnvm::FInferType>(stock, &op, "FInferType");
+  CopyAttr<mxnet::FResourceRequest>(stock, &op, "FResourceRequest");
   op.set_attr<mxnet::FCreateOpState>("FCreateOpState", CreateProposal);
   const nnvm::Op* assign = nnvm::Op::Get("_slice_assign_scalar");
   for (const char* device : {"<cpu>", "<gpu>"}) {
@@ -98,5 +92,4 @@ void RegisterProposal() {
 [[maybe_unused]] const bool kRegistered = (RegisterProposal(), true);
 
 }  // namespace
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -13,8 +13,7 @@
 #include "nnvm/parts/dimension_view.h"
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 template <typename Real, typename DType>
@@ -135,5 +134,4 @@ void ComputeBackwardApply(const PartCall& call) {
                   "_tofu_softmax_backward_apply", "_tofu_log_softmax_backward_apply"});
 
 }  // namespace
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

@@ -12,8 +12,7 @@
 #include "nnvm/parts/dimension_view.h"
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 /*! \brief label -> number of labels that are not ignored */
@@ -60,5 +59,4 @@ void ComputeGradient(const PartCall& call) {
       {{"softmax_output.cu", "tofu_softmax_output_gradient", PartLoop::kMapLines}}}});
 
 }  // namespace
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

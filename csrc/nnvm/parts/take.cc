@@ -13,8 +13,7 @@
 #include "nnvm/parts/indexed_view.h"
 #include "nnvm/parts/lowered_operator.h"
 
-namespace tofu {
-namespace nnvm_layer {
+namespace tofu::nnvm_layer {
 namespace {
 
 /*! \brief `shape` with other extents in place of `count` dimensions from `axis` on. */
@@ -185,5 +184,4 @@ void ComputePickBackward(const PartCall& call) {
       ViewRows}});
 
 }  // namespace
-}  // namespace nnvm_layer
-}  // namespace tofu
+}  // namespace tofu::nnvm_layer

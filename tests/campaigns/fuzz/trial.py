@@ -16,7 +16,7 @@ from tests.shared.allocation import allocated_bytes
 from tests.shared.training import fill_free_memory
 from tofu.errors import TofuError
 from tofu.mxnet.backend.buffers import add_up_workers, plan_buffers
-from tofu.mxnet.check.traffic import count_traffic
+from tofu.mxnet.check.execution import count_remote_bytes
 from tofu.mxnet.planning import plan_task
 from tofu.mxnet.runtime.executor.executor import Executor
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
@@ -85,7 +85,7 @@ class Trial:
     def _check_bound(self, executor: Executor, kind: str, asked: Asked, thorough: bool) -> None:
         partition: Partition = executor.sharded.partition
         plan = partition.plan
-        emitted = count_traffic(partition.training.symbol).remote_bytes
+        emitted = count_remote_bytes(partition.training.symbol)
         steps = 2 if thorough else 1
         found, moved = run(self.sample, executor, steps, is_scored=thorough)
         counts = {"planned": plan.communication_bytes, "emitted": emitted, "read": moved[0], "read again": moved[-1]}

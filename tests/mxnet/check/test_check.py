@@ -50,7 +50,7 @@ def test_bytes_differ_from_the_plan():
         ),
         (
             [*HALVES, ((3, 0), (0, 3), [(0, (0, 0))])],
-            "the piece ((3, 3), (0, 3)) is empty or leaves the region of shape (4, 3)",
+            "the piece ((3, 3), (0, 3)) is empty or leaves the region of shape [4,3]",
         ),
     ],
     ids=["overlap", "overlap of distant pieces", "empty"],

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
+from typing import Any
 
 from tofu import _mxnet
 from tofu.errors import InternalError
@@ -50,6 +51,11 @@ def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
             f"Worker {wrong[0]} needs {found[wrong[0]]} bytes in the execution graph, its plan counts "
             f"{expected[wrong[0]]}. {len(wrong)} of {len(found)} workers differ."
         )
+
+
+def count_remote_bytes(execution_symbol: Any) -> int:
+    """Return the bytes that workers read from each other when `execution_symbol` runs once, without the planner's code."""
+    return _mxnet.PlannedGraph(execution_symbol.handle.value, {}, {}).remote_bytes()
 
 
 def check_traffic(planned: _mxnet.PlannedGraph, communication_bytes: int) -> None:

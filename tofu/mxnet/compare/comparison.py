@@ -10,7 +10,7 @@ import numpy as np
 from tofu.compare.agreement import Traffic
 from tofu.compare.numbers import Difference, RunNumbers, compare_numbers
 from tofu.mxnet.backend.inference import build_inference
-from tofu.mxnet.check.traffic import count_traffic
+from tofu.mxnet.check.execution import count_remote_bytes
 from tofu.mxnet.compare.exclusions import find_defects, find_random
 from tofu.mxnet.compare.runs import Run
 from tofu.pipeline import Partition
@@ -80,11 +80,11 @@ def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: fl
 
 def measure_traffic(partition: Partition, workers_run: Run, trains: bool) -> dict[str, Traffic]:
     """Count the bytes that workers transfer, in the execution graphs and in the run."""
-    graph_bytes = count_traffic(build_inference(partition).symbol).remote_bytes
+    graph_bytes = count_remote_bytes(build_inference(partition).symbol)
     inference = {"inference": Traffic(None, graph_bytes, workers_run.inference_bytes)}
     if not trains:
         return inference
-    graph_bytes = count_traffic(partition.training.symbol).remote_bytes
+    graph_bytes = count_remote_bytes(partition.training.symbol)
     training = Traffic(partition.plan.communication_bytes, graph_bytes, workers_run.training_bytes)
     return {"training": training, **inference}
 
