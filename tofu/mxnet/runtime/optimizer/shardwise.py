@@ -30,7 +30,7 @@ from tofu.tdl.tracing import trace
 from tofu.tdl.walk import walk
 
 UPDATE_KERNELS = ("ftml_update", "mp_nag_mom_update", "lamb_update_phase", "mp_lamb_update_phase")
-"""First letters of the names of element-wise update operators. They have no description, because they are never in a model."""
+"""First letters of the names of update operators that compute each element of a weight by itself."""
 GROUPED_KERNELS = ("multi_sgd_", "multi_mp_sgd_", "preloaded_multi_")
 """First letters of the names of operators that update several weights, element by element.
 
