@@ -7,8 +7,8 @@
     python -m tests.campaigns.mxnet_examples --models "resnet18_v2;bert"
     python -m tests.campaigns.mxnet_examples --summary
 
-The models are those of MXNet's folder `example/`, built by its own code, and those of Gluon's model zoo, GluonCV and
-GluonNLP if these are installed (`.ci/gluon`). Data is random. Steps are computed in float64 if MXNet has kernels for
+The models come from MXNet's folder `example/`, Gluon's model zoo, GluonCV and GluonNLP, and are built by their own code.
+GluonCV and GluonNLP are optional; `.ci/gluon` installs them. Data is random. Steps are computed in float64 if MXNet has kernels for
 it. `PartitionedSymbol.verify` compares every output, gradient and state, and counts the bytes that workers read.
 Differences due to rounding pass. Results are kept in a file.
 """

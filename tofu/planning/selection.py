@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 
 from tofu.engine import Measured
 from tofu.errors import InfeasibleError, PlanError, raise_together
@@ -16,7 +17,7 @@ from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, choose_proof, describe_gap
 from tofu.search.choices import FREE, ChoiceArray
-from tofu.search.cost import evaluate, price
+from tofu.search.cost import evaluate
 from tofu.search.feasibility import explain_unsplit_round
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.rounds import MOST_ORDERS, count_orders
@@ -28,6 +29,7 @@ logger = logging.getLogger("tofu")
 
 UNPROVED = "nothing is proved"
 NEARLY_OPTIMAL = 1.005
+"""Ratio of the best plan's cost and its lower bound at which no other searches are tried."""
 SPLIT_SHARE = 0.3
 """Share of the effort for a plan without replication, from which the search with replication starts."""
 AS_GIVEN = f"applied as passed; {UNPROVED}"
@@ -199,16 +201,16 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
         candidates += proving
     if not candidates:
         raise errors[0]
-    known_cost = min(price(solution.choices) for solution in candidates)
-    open_ends = [solution.choices for solution in proving if not _is_closed(solution, known_cost)]
+    known_cost = min(solution.cost for solution in candidates)
+    open_ends = [solution for solution in proving if not _is_closed(solution, known_cost)]
     if algorithm.is_search and open_ends:
-        promising = [min(open_ends, key=price).problem]
+        promising = [min(open_ends, key=attrgetter("cost")).choices.problem]
         if is_free:  # the first search tied all layers, in a share of the time
             candidates += _solve(promising, settings, effort, known=candidates)[0]
         split = _split_evenly_with_free_memory if is_free else Problem.split_evenly
         candidates += _solve(promising, settings, effort, split, candidates)[0]
-    best = min(candidates, key=lambda solution: price(solution.choices))
-    cost = price(best.choices)
+    best = min(candidates, key=attrgetter("cost"))
+    cost = best.cost
     proofs = combine_proofs(proving)
     bound = (choose_proof(cost, proofs) or Proof(0)).lower_bound or 0
     optimality = algorithm.describe_optimality(cost, proofs, _describe_orders(problems, len(proving)))
@@ -257,9 +259,11 @@ def _solve(
         searched = restrict(problem)
         if searched is None:
             continue
-        rivals = [solution.choices for solution in (*known, *found)]
-        start = min((c for c in rivals if c.problem.arrangement == problem.arrangement), key=price, default=None)
-        begun = replace(effort, start=start, known_cost=min(map(price, rivals), default=NO_KNOWN_COST))
+        rivals = [*known, *found]
+        starts = [solution for solution in rivals if solution.choices.problem.arrangement == problem.arrangement]
+        start = min(starts, key=attrgetter("cost")).choices if starts else None
+        known_cost = min((solution.cost for solution in rivals), default=NO_KNOWN_COST)
+        begun = replace(effort, start=start, known_cost=known_cost)
         try:
             solution = ALGORITHMS[settings.algorithm].solve(
                 searched, settings.hints, begun, settings.on_infeasible != "error"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any, TypeVar
 
 from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
 from tofu.search.choices import Choices, FixedChoices
+from tofu.search.cost import price
 from tofu.search.native import restore_names
 from tofu.search.problem import Problem, refuse_excess
 from tofu.validation import show
@@ -89,6 +91,11 @@ class Solution:
     choices: Choices
     proofs: tuple[Proof, ...] = ()
     held_bytes: int = 0
+
+    @cached_property
+    def cost(self) -> int:
+        """The cost of the plan: bytes transferred, or nanoseconds if bandwidths are known."""
+        return price(self.choices)
 
     def apply_to(self, problem: Problem) -> Solution:
         """Return the same solution for another problem of the same graph."""

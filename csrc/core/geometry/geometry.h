@@ -112,8 +112,7 @@ inline Interval SplitEqualPart(const Interval& whole, int64_t part, int64_t part
 Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
                  const std::vector<int>& choice, bool equally = false);
 
-/*! \brief Return true if some extent cannot be split into equal disjoint parts, such as 5 into 2.
- * */
+/*! \brief Return true if some extent cannot be split into equal disjoint parts: 5 into 2. */
 bool HasRest(const std::vector<int64_t>& extents, const WorkerGrid& grid,
              const std::vector<int>& choice);
 

@@ -176,7 +176,7 @@ class ExactSearch {
     if (!hints) return;
     TryOffer([&] {
       SearchResult found = search(JoinRounds(grid_, joined), *hints);
-      if (start_ && found.total_bytes() >= start_->bytes) return found;  // it is too expensive
+      if (start_ && found.total_bytes() >= start_->bytes) return found;  // is not taken
       return RefinePlan(graph_, grid_, hints_, found.assignment, joined);
     });
   }

@@ -52,8 +52,7 @@ struct ExecutionInput {
   std::unordered_map<int64_t, Reducer> reducers;  // of partial results that are not summed
 };
 
-/*! \brief The operator that sums two gradients if the kernel of the second cannot add to the first.
- * */
+/*! \brief The operator that sums two gradients if the second's kernel cannot add to the first. */
 constexpr char kPlainSumName[] = "elemwise_add";
 
 /*! \brief Return true for a sum of gradients in place: the kernel of the second gradient adds to
