@@ -37,7 +37,7 @@ def bind(
     symbol
         The model, or a symbol returned by `tofu.partition`.
     contexts
-        The workers' devices. A partitioned symbol has them already.
+        The workers' devices. Not needed for a partitioned symbol.
     plan
         A plan to use. By default, Tofu searches for a plan.
     fixed
@@ -45,7 +45,7 @@ def bind(
     differentiated_inputs
         Names of inputs whose gradients are also computed.
     type_dict
-        Types of the arguments that are not float32, by name.
+        The type of each argument that is not float32, by name.
     for_training
         If False, compute no gradients.
     **shapes
@@ -54,7 +54,7 @@ def bind(
     Returns
     -------
     ShardedExecutor
-        The executor. `variables` has the shards of arguments and auxiliary states, by name.
+        The executor. Its attribute `variables` maps names of arguments and auxiliary states to their shards.
 
     Raises
     ------

@@ -32,7 +32,7 @@ from tofu.validation import MOST_WORKERS
 
 @dataclass(frozen=True)
 class SymbolRequest:
-    """A model on the command line: the symbol, the shapes of its inputs, and the planning options."""
+    """The user's request on the command line: a model, the shapes of its inputs, and planning options."""
 
     name: str
     symbol: Any
@@ -43,11 +43,11 @@ class SymbolRequest:
     """Number of tensors that an optimizer keeps for each weight, unless the user passes another number."""
 
     def read(self, observe: Observer | None = None) -> Task:
-        """Read the model and find the ways to split each operator."""
+        """Read the model, and find the ways to split each operator."""
         return read_trained(self.symbol, self.shapes, self.settings, observe)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Plan the model. Raise PlanError if there is only one worker.
+        """Plan the model. Raise PlanError for one worker.
 
         `observe` is called after every pass of the planner.
         """
@@ -58,18 +58,18 @@ class SymbolRequest:
             return plan_task(self.read(observe), progress, observe)
 
     def over(self, workers: int) -> SymbolRequest:
-        """Return a copy of this request for another number of workers."""
+        """Return the same request for another number of workers."""
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Simulate the model on each number of workers in `counts`, as `tofu.advise` does."""
+        """Simulate the model on each number of workers in `counts`."""
         make_partition = plan_in_best_form(self.symbol, self.shapes)
         return advise(self.over(1).read(), machine, counts, states, report, make_partition)
 
     def verify(
         self, dtype: str | None, seed: int, inference: bool, values: Mapping[str, Any], grad_req: str
     ) -> Agreement:
-        """Run the model on one device and on all workers, and compare every output, gradient and auxiliary state."""
+        """Run the model on one device and on all workers, and compare the results."""
         os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")  # otherwise MXNet announces its backend
         settings = replace(self.settings, for_training=not inference)
         symbol = PartitionedSymbol(self.symbol, settings, resolve_contexts(settings.workers))
@@ -77,7 +77,7 @@ class SymbolRequest:
         return agreement
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return a function that prints a comparison of Tofu's plan with data parallelism and Megatron's plan."""
+        """Compare Tofu's plan with data parallelism and with Megatron's plan. Return a function that prints the table."""
 
         def make_partition(settings: Settings) -> Partition:
             return plan_task(replace(self, settings=settings).read())
@@ -86,7 +86,7 @@ class SymbolRequest:
         return lambda console: print_plans(console, f"{self.name} on {self.settings.workers} workers", plans)
 
     def report_memory(self, optimizer: tuple[str | None, Mapping[str, Any]]) -> MemoryReport:
-        """Return the memory that training needs. `optimizer` has the optimizer's name and arguments."""
+        """Return the memory that training needs. `optimizer` is the optimizer's name and its arguments."""
         states = OptimizerStates(*optimizer)
         if self.settings.workers == 1:
             return report_one_device(self.symbol, self.shapes, states)
@@ -102,9 +102,9 @@ def read_request(
     unroll: str,
     **_: Any,
 ) -> None:
-    """Read the symbol in the file `model`, and call `use` with a request for this symbol.
+    """Read the symbol in the file `model`, and call `use` with the request.
 
-    Raise TofuError if the file does not exist, or if no shapes were passed.
+    Raise TofuError if the file does not exist or `shapes` is empty.
     """
     if not Path(model).is_file():
         raise TofuError(

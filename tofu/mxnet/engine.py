@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 
 
 class MXNetFrontEnd:
-    """Answer the planner's questions about MXNet's operators."""
+    """Facts about MXNet's operators that the planner needs, such as descriptions and output shapes."""
 
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS
@@ -46,11 +46,11 @@ class MXNetBackend:
     measure_whole = predict_whole_peak = staticmethod(measure_one_device)
 
     def measure(self, source: Source, choices: Choices) -> Measured:
-        """Return the bytes that each worker needs, not counting optimizer states and workspace."""
+        """Return the bytes that each worker needs, without optimizer states and workspace."""
         return Measured(measure_workers(source, choices))
 
     def predict_peak(self, build: Callable[[], ExecutionGraph]) -> None:
-        """Return None, because `measure` has already counted all buffers."""
+        """Return None, because `measure` counts all buffers."""
 
     def check(
         self,
@@ -70,7 +70,7 @@ class MXNetBackend:
             check_traffic(planned, communication_bytes)
 
     def find_kernel_bytes(self, program: Program) -> None:
-        """Return None, because MXNet runs each operator as its own kernel."""
+        """Return None, because each operator is one kernel in MXNet."""
 
 
 MXNET = Engine(MXNetFrontEnd(), MXNetBackend())

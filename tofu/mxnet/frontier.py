@@ -40,10 +40,9 @@ class Frontier:
     Attributes
     ----------
     points
-        The plans, sorted by memory per worker, the smallest first. Each plan needs more memory than the plan before it,
-        and less communication.
+        The plans. From each plan to the next, memory per worker grows and communication falls.
     split_all
-        The plan of `tofu.partition` without a memory limit, which splits every tensor above 64 KiB if possible.
+        The plan of `tofu.partition` without a memory limit. It splits all tensors above 64 KiB if possible.
     data_parallel
         The plan of data parallelism, or None if the model cannot be split by batch.
     """
@@ -54,11 +53,11 @@ class Frontier:
 
     @property
     def smallest_bytes(self) -> int:
-        """The bytes per worker of the plan that needs least memory."""
+        """Memory per worker of the plan that needs least, in bytes."""
         return most_bytes(self.points[0])
 
     def best_within(self, limit_bytes: float) -> Plan:
-        """Return the plan with the least communication that needs at most `limit_bytes` on every worker.
+        """Return the plan with the least communication whose workers need at most `limit_bytes` each.
 
         Raise InfeasibleError if every plan needs more.
         """
@@ -101,9 +100,9 @@ class Frontier:
         return "\n".join(lines)
 
     def draw(self, path: str | Path) -> None:
-        """Draw the frontier in a picture file. The suffix of `path`, such as .png or .svg, selects the format.
+        """Draw the plans in a picture file. The suffix of `path` selects the format, for example .png or .svg.
 
-        Raise TofuError if matplotlib is not installed, or for another suffix.
+        Raise TofuError if matplotlib is not installed or cannot write the format.
         """
         figure = new_figure(path, 7, 4.5)
         axes = figure.add_subplot()
@@ -130,7 +129,7 @@ class Frontier:
 
 
 def most_bytes(plan: Plan) -> int:
-    """Return the bytes of the worker that needs most memory."""
+    """Return the largest number of bytes that a worker needs."""
     return max(plan.worker_bytes)
 
 
@@ -167,8 +166,8 @@ def frontier(
 ) -> Frontier:
     """Find a series of plans, from little memory per worker to little communication.
 
-    The first plans split every tensor, and the last plans replicate tensors. The search takes about ten times as long
-    as for one plan.
+    The first plans split every tensor. The last plans replicate tensors. The search takes about ten times as long as
+    for a single plan.
 
     Parameters
     ----------
@@ -180,7 +179,7 @@ def frontier(
     Returns
     -------
     Frontier
-        The plans, which print as a table. Each plan has `worker_bytes` (memory) and `communication_bytes`.
+        The plans. They print as a table of memory and communication.
 
     Raises
     ------
@@ -207,9 +206,9 @@ def frontier(
 
 
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
-    """Return the frontier of a symbol that is not partitioned.
+    """Find plans for a symbol, from little memory per worker to little communication.
 
-    Raise PlanError for one worker, or for an algorithm without a search.
+    Raise PlanError for one worker, or if `settings.algorithm` does not search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")

@@ -43,20 +43,19 @@ def memory_report(
     ngpus
         The number of workers. The default is the number of workers of a partitioned symbol.
     optimizer
-        MXNet's name of the optimizer, or None. The optimizer's states, such as momentum, are part of the report.
+        Name of an MXNet optimizer, or None. The report includes its states, such as momentum.
     optimizer_params
-        Arguments of the optimizer. By default SGD has a momentum of 0.9, and other optimizers have MXNet's defaults.
+        Arguments of the optimizer. The default for SGD is a momentum of 0.9.
     options
-        Other arguments of `tofu.partition`, such as `plan` or `hints`. They may also be passed by name.
+        Other arguments of `tofu.partition`, such as `plan` or `hints`. They may also be keyword arguments.
     **shapes
         The shape of each input, by name. A partitioned symbol with a plan needs none.
 
     Returns
     -------
     MemoryReport
-        The report, which prints as a table. `one_device` and `workers` have the numbers. `fits(device_bytes)` is True
-        if no worker needs more than `device_bytes`. `tofu.mxnet.memory.plot.plot_memory` draws the report. Only the
-        workspace of kernels is an estimate.
+        The report. It prints as a table. Its numbers are in `one_device` and `workers`, and are exact except for
+        `workspace_bytes`.
 
     Raises
     ------
@@ -94,7 +93,7 @@ def memory_report(
 
 
 def report_workers(partition: Partition, states: OptimizerStates) -> MemoryReport:
-    """Return how much memory the workers of a plan need to train with this optimizer."""
+    """Return how much memory each worker needs to train with an optimizer."""
     return MemoryReport(
         account_one_device(partition.source, states),
         account_workers(partition, states),

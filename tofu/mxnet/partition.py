@@ -36,55 +36,51 @@ def partition(
     unroll: str = "never",
     **shapes: Sequence[int],
 ) -> Any:
-    """Partition a model over `ngpus` devices.
+    """Partition a model over several devices.
 
     Parameters
     ----------
     symbol
-        The model. It is an `mx.sym.Symbol` written for one device, or a Gluon block. A block is changed in place, by
-        `tofu.gluon.partition`.
+        The model, written for one device: an `mx.sym.Symbol`, or a Gluon block, which is changed in place.
     ngpus
-        The number of workers. A worker is one device, which computes its part of the model. With 1 the model stays
-        unchanged. The default is the number of `contexts`, or the number of workers in `plan`.
+        The number of devices (workers). With 1, the model stays unchanged. The default is the number of `contexts`, or
+        of the workers in `plan`.
     contexts
-        The workers' devices, as MXNet contexts. The default is gpu(0), gpu(1), ... or, without GPUs, cpu(0), cpu(1),
-        ...
+        The devices as MXNet contexts. The default is gpu(0), gpu(1), ..., or cpu(0), cpu(1), ... without GPUs.
     plan
-        A plan to use: a `Plan`, its JSON, or the path of its JSON file. By default, Tofu searches for a plan. With a
-        plan, the options `algorithm`, `search_seconds` and `topology` of the search cannot be passed.
+        A plan to use: a `Plan`, its JSON, or the path of its JSON file. By default, Tofu searches for a plan. Options
+        of the search cannot be passed together with a plan.
     hints
-        Splits that the plan must contain. {"fc1_weight": 0} splits this weight along dimension 0. For an operator, the
-        value is the name of an axis. The plan splits the model in several *rounds*, one for each prime factor of the
-        number of workers. A list has a value for each round.
+        Splits that the plan must contain. {"fc1_weight": 0} splits this weight along dimension 0. For an operator, use
+        the name of an axis. A plan has a round for each prime factor of the number of workers. A list has a value for
+        each round.
     for_training
-        If False, plan the model for inference.
+        If False, plan the model for inference only.
     undescribed
-        Operators without a description: "replicate" runs them on every worker, and "error" raises an error.
+        For operators without a description: "replicate" runs them on every worker, "error" raises an error.
     on_infeasible
-        Models that cannot be split between so many workers: "replicate" lets some workers compute the same results, and
-        "error" raises an error.
+        For models that cannot be split into `ngpus` parts: "replicate" lets some workers compute the same, "error"
+        raises an error.
     cache
         If False, search again even if the same graph was planned before.
     algorithm
-        "exact" finds the best plan and proves that it is the best. "recursive" is the paper's algorithm, which decides
-        one round after the other. Baselines for comparisons are BASELINES (docs/search.md).
+        "exact" finds the best plan and proves that it is the best. "recursive" is the paper's algorithm. It decides one
+        round after the other. For baselines, see docs/search.md.
     search_seconds
-        Approximate time limit of the exact search. At the limit, the search returns the best plan found so far.
-        `plan.optimality` reports how far it may be from the best plan. Operations are counted instead of seconds, so
-        that every run finds the same plan.
+        Approximate time limit of the exact search. At the limit, the best plan so far is returned. `plan.optimality`
+        reports how far it may be from the best plan. The limit counts operations, so that every run finds the same
+        plan.
     topology
-        Bandwidth of each level of the interconnect, in bytes per second, as a list or in a JSON file
-        (docs/search.md). The top level comes first. The search then minimises seconds instead of bytes, and tries
-        every order of the rounds.
+        Bandwidth of each level of the interconnect in bytes per second, the top level first. A list or a JSON file
+        (docs/search.md). The search then minimises seconds instead of bytes.
     memory_limit
-        The largest `plan.worker_bytes` allowed, in bytes or as a text such as "12GB". Any tensor may then be
-        replicated, on all workers or on some. Tofu uses the plan with the least communication that fits. If no plan
-        fits, the error reports what needs too much memory.
+        The largest `plan.worker_bytes` allowed, in bytes or as text such as "12GB". Tofu then may replicate any tensor,
+        and uses the plan with the least communication that fits.
     replicate
         "small" replicates only tensors below 64 KiB. "free" replicates any tensor to save communication.
     unroll
-        RNN operators (LSTM, GRU, tanh), which can only be split by batch. "always" replaces them by cells, which can
-        also be split by hidden units. "cheaper" uses the better of both plans. "never" keeps them.
+        When to replace RNN operators (LSTM, GRU, tanh) by cells: "never", "always", or "cheaper" (if the plan
+        improves). RNN operators can be split only by batch. Cells can also be split by hidden units.
     **shapes
         The shape of each input, by name. If shapes are missing, the search runs when the symbol is bound.
 

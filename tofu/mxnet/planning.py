@@ -36,9 +36,9 @@ def read_task(
     observe: Observer | None = None,
     states: int = 0,
 ) -> Task:
-    """Read a symbol and find the ways to split each operator. Raise a TofuError if this is impossible.
+    """Read a symbol, and find the ways to split each operator. Raise TofuError if this is impossible.
 
-    The arguments in `differentiated` get gradients. An optimizer updates the arguments in `updated`, and keeps `states`
+    Arguments in `differentiated` get gradients. Arguments in `updated` are updated by an optimizer that keeps `states`
     tensors for each.
     """
     observe = observe or observe_by_environment()
@@ -94,7 +94,6 @@ def _choose_form(
     read: Callable[[SymbolForm], Source],
     analyse: Callable[[Source], Task],
 ) -> Task:
-    """Plan each form of the symbol. Return the task whose plan needs the fewest bytes, or seconds if known."""
     best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)
     if isinstance(best_plan, Plan) and best_plan.communication_bytes == 0:
         return first_task
@@ -152,7 +151,10 @@ def read_trained(
     observe: Observer | None = None,
     states: int = 0,
 ) -> Task:
-    """Call `read_task` for training: every argument except inputs and labels is trained."""
+    """Read a symbol for training, and find the ways to split each operator.
+
+    Every argument except inputs and labels is trained.
+    """
     refuse_unpartitionable(symbol)
     check_names(symbol, shapes)
     inputs, trained = read_training(symbol, shapes)
@@ -160,7 +162,7 @@ def read_trained(
 
 
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
-    """Return a function that plans a task, and replaces operators of `symbol` if this makes the plan better."""
+    """Return a function that plans a task. It replaces operators of `symbol` if this improves the plan."""
 
     def plan(task: Task) -> Partition:
         if len(_list_forms(symbol, task.settings)) == 1:
@@ -171,5 +173,5 @@ def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Cal
 
 
 def plan_task(task: Task, progress: Progress | None = None, observe: Observer | None = None) -> Partition:
-    """Plan a task that `read_task` returned. Return the plan with the graph to run."""
+    """Plan a task from `read_task`. Return the plan with the graph to run."""
     return make_partition(task, observe or observe_by_environment(), progress)

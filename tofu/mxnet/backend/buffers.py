@@ -21,18 +21,18 @@ Variables = tuple[dict[str, Shape], dict[str, int]]  # name -> shape, name -> MX
 
 
 def list_shard_shapes(problem: Problem, tensor: int, layout: Sequence[int]) -> list[Shape]:
-    """Return the shape of each worker's shard. A (8, 6) tensor with layout [0, 1] has (4, 3) on each of 4 workers."""
+    """Return the shape of each worker's shard: (4, 3) on each of 4 workers for an (8, 6) tensor with layout [0, 1]."""
     return [tuple(int(end - begin) for begin, end in box) for box in find_shards(problem, tensor, layout)]
 
 
 def source_variables(graph: Graph) -> Variables:
-    """Return the shapes of a model's variables, and MXNet's type codes, by name."""
+    """Return each variable's shape and MXNet type code, in two dictionaries by name."""
     whole = [graph.tensors[variable] for variable in graph.variables]
     return {t.name: t.shape for t in whole}, {t.name: DTYPE_NAMES.index(t.dtype) for t in whole}
 
 
 def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
-    """Return the shapes of the variables' shards on all workers, and MXNet's type codes, by name."""
+    """Return the shape and MXNet type code of each variable's shard on each worker, in two dictionaries by name."""
     present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
     shapes: dict[str, Shape] = {}
     codes: dict[str, int] = {}
@@ -57,7 +57,7 @@ def plan_buffers(choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedG
 
 
 def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
-    """Return the bytes of each worker's variables and buffers, without building an execution graph."""
+    """Return the bytes of variables and buffers that each worker needs. Builds no execution graph."""
     outlines = write_outlines(choices)
     builder = make_builder(source, choices, TRAINING, {}, outlines.workers_by_operator)
     pools = builder.count_pool_bytes(outlines.kinds, outlines.codes)
@@ -65,7 +65,7 @@ def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
 
 
 def add_up_workers(choices: Choices, planned: _mxnet.PlannedGraph) -> tuple[int, ...]:
-    """Return the bytes of each worker's variables and buffers in an execution graph."""
+    """Return the bytes of variables and buffers that each worker needs. `planned` has the sizes of the buffers."""
     memory = planned.memory()
     return tuple(held + memory[worker_group(worker)]["pool"] for worker, held in enumerate(_count_held(choices)))
 

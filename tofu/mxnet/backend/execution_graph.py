@@ -37,7 +37,7 @@ _REDUCERS = ("Sum", "Max", "Min", "Prod")  # numbered as in csrc/core/program/pi
 class ExecutionGraph:
     """An MXNet symbol that runs a model on all workers.
 
-    It returns tensors as shards: first the model's outputs, then gradients. `outputs` lists these tensors.
+    The symbol returns the shards of the model's outputs, then the shards of the gradients.
     """
 
     symbol: Any
@@ -59,7 +59,7 @@ class ExecutionGraph:
 
     @cached_property
     def keeping_gradients(self) -> ExecutionGraph:
-        """A copy of this graph in which the next forward pass does not overwrite the gradients."""
+        """A copy of this graph in which forward passes do not overwrite the gradients."""
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
         shards = Counter(position // self.workers for position in positions)
@@ -68,21 +68,18 @@ class ExecutionGraph:
 
     @cached_property
     def forward_boundary(self) -> int:
-        """The number of nodes to run, in the graph's order, until all outputs of the model exist."""
+        """Number of nodes that the forward pass runs. They are the first nodes of the graph."""
         return int(_mxnet.boundary(self.symbol.handle.value, self.n_model_outputs * self.workers))
 
 
 def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionGraph:
-    """Build the MXNet symbol that runs `program` on all workers.
-
-    Most nodes are copies of nodes in `source.native`, the symbol that trains the model on one device.
-    """
+    """Build the MXNet symbol that runs `program` on all workers."""
     symbol = build_symbol(source, program)
     return ExecutionGraph(symbol, program.outputs, program.n_model_outputs, program.workers)
 
 
 def build_symbol(source: Source, program: PlannedProgram) -> Any:
-    """Build only the symbol of `build_execution_graph`."""
+    """Return the MXNet symbol that runs `program` on all workers."""
     return wrap_symbol(make_builder(source, program.choices, program.phases, program.reducers).build(program.code))
 
 
@@ -93,10 +90,10 @@ def make_builder(
     reducers: Mapping[int, str],
     workers_by_operator: Mapping[int, Sequence[int]] | None = None,
 ) -> _mxnet.ExecutionGraphBuilder:
-    """Return an object that builds the execution graph for `phases`, such as the forward pass.
+    """Return a builder of MXNet symbols that run `phases`, such as the forward pass.
 
-    `reducers` names the function that combines a tensor's partial results, such as "Sum". `workers_by_operator` lists
-    the workers that run each operator. By default, all do.
+    `reducers` maps a tensor to the function that combines its partial results, such as "Sum". `workers_by_operator`
+    maps an operator to the workers that run it. By default, every worker runs every operator.
     """
     graph = choices.problem.graph
     origins = [find_origin(operator) for operator in graph.operators]

@@ -60,10 +60,18 @@ def _measure_speedup_of_all_processors() -> float:
 
 
 class MeasuredStep(NamedTuple):
-    """Measurements of a training step.
+    """Times of a training step.
 
-    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates. `updates` weight
-    updates take `update_seconds`.
+    Attributes
+    ----------
+    nodes
+        The number of operators on each worker.
+    seconds
+        Time of the step without weight updates.
+    updates
+        The number of weight updates.
+    update_seconds
+        Time of all weight updates.
     """
 
     nodes: float
@@ -87,7 +95,7 @@ def _measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
 
 
 def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int) -> tuple[Any, Any]:
-    """Return an MXNet module that trains by SGD with momentum, and a batch of data."""
+    """Return an MXNet module with SGD and momentum, and a batch to train it on."""
     module_class = mx.mod.Module
     if workers > 1:
         module_class, symbol = Module, partition(symbol, contexts=[mx.cpu(worker) for worker in range(workers)])
@@ -105,7 +113,7 @@ def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int
 
 
 def measure_whole(case: CalibrationCase) -> float:
-    """Return the median time of a training step with its weight updates, in seconds."""
+    """Return the median time of a training step in seconds. The time includes weight updates."""
     module, batch = make_module(case.symbol, case.shapes, case.workers)
 
     def train() -> None:
@@ -130,7 +138,7 @@ def _measure_engine() -> dict[str, float]:
 
 
 def main(path: str) -> None:
-    """Measure everything, and write the results to the file `path`."""
+    """Measure training steps, and write their times to the file `path`."""
     steps = [measure_whole(case) for case in list_steps()]
     Path(path).write_text(json.dumps({**_measure_engine(), "steps": steps}))
 

@@ -37,10 +37,9 @@ CLONE_PREFIX, FETCH_OPERATOR = "_tofu_clone_", "_tofu_multi_fetch"
 
 
 class RecordedCase(NamedTuple):
-    """A model that ran under the profiler.
+    """The operators of a model that ran under the profiler, and the times of its training steps.
 
-    `program` has the operators of each worker. `steps` has the start and end of each step, in microseconds on the
-    profiler's clock.
+    `steps` lists the start and end of each step in microseconds on the profiler's clock.
     """
 
     program: PlannedProgram
@@ -97,7 +96,7 @@ def _run_step(executor: Any) -> None:
 
 
 def read_events(path: Path) -> Events:
-    """Read the file that the profiler wrote. Return the start time and the duration of each kernel."""
+    """Return the start time and duration of each kernel. `path` is a file that MXNet's profiler wrote."""
     events = json.loads(path.read_text())["traceEvents"]
     devices = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
     begins: dict[tuple[int, int, str], int] = {}
@@ -118,7 +117,7 @@ def read_events(path: Path) -> Events:
 
 
 def match_events(recorded: RecordedCase, events: Events) -> Iterator[Sample]:
-    """Yield the work and the shortest time of each kernel. `events` has the times of all runs."""
+    """Yield the work of each kernel in `recorded`, with its shortest time in `events`."""
     program = recorded.program
     tables = program.tables
     work = measure_work(recorded.program, 0)
@@ -148,7 +147,7 @@ def _find_op(program: PlannedProgram, node: int) -> str:
 
 
 def main(path: str) -> None:
-    """Measure all models, and write the results to the file `path`."""
+    """Measure all kernels, and write their times to the file `path`."""
     with tempfile.TemporaryDirectory() as folder:
         event_file = Path(folder) / "events.json"
         profiler.set_config(

@@ -32,7 +32,7 @@ ATTENTIONS = (2, 24, 96), (4, 96, 160), (2, 160, 320), (8, 128, 256)
 
 
 def list_cases() -> Iterator[CalibrationCase]:
-    """Yield all models, each for one device and for several."""
+    """Yield all models to measure. Each model occurs once for one device, and once for several devices."""
     for build, sizes in _list_families():
         for symbol, shapes in (build(*model_sizes) for model_sizes in sizes):
             yield CalibrationCase(symbol, shapes)
@@ -43,7 +43,7 @@ def list_cases() -> Iterator[CalibrationCase]:
 
 
 def list_steps() -> Iterator[CalibrationCase]:
-    """Yield the models whose training steps are measured: the two largest of each kind, on 1, 2 and 4 devices."""
+    """Yield models for 1, 2 and 4 devices. Their training steps are measured."""
     for build, sizes in _list_families():
         for symbol, shapes in (build(*model_sizes) for model_sizes in sizes[-2:]):
             yield from (CalibrationCase(symbol, shapes, workers) for workers in (1, 2, 4))

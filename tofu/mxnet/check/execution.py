@@ -21,14 +21,14 @@ Shape = tuple[int, ...]
 
 
 def check_execution(planned: _mxnet.PlannedGraph, output_shapes: Sequence[Shape]) -> None:
-    """Raise InternalError, with a list of mistakes, if an execution graph breaks a rule of this module.
+    """Raise InternalError with a list of mistakes if an execution graph breaks a rule of this module.
 
     Parameters
     ----------
     planned
         The execution graph, with the buffers that MXNet will allocate for it.
     output_shapes
-        The shapes that the graph's first outputs must have according to the plan.
+        Expected shapes of the graph's first outputs.
     """
     problems = [*planned.problems(), *_compare_outputs(planned.outputs(), output_shapes)]
     if problems:
@@ -54,12 +54,12 @@ def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
 
 
 def count_remote_bytes(execution_symbol: Any) -> int:
-    """Return the bytes that workers read from each other when `execution_symbol` runs once, without the planner's code."""
+    """Return the bytes that workers read from each other when `execution_symbol` runs once."""
     return _mxnet.PlannedGraph(execution_symbol.handle.value, {}, {}).remote_bytes()
 
 
 def check_traffic(planned: _mxnet.PlannedGraph, communication_bytes: int) -> None:
-    """Raise InternalError unless the workers read exactly `communication_bytes` bytes from each other."""
+    """Raise InternalError unless the workers read exactly `communication_bytes` from each other."""
     remote_bytes = planned.remote_bytes()
     if remote_bytes != communication_bytes:
         raise InternalError(

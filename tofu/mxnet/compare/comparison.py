@@ -22,7 +22,7 @@ NOT_FINITE = "one device computes no finite numbers from these values; pass your
 class ComparedRuns:
     """Differences between a run on several workers and a run on one device.
 
-    `excused` has the reasons why some tensors were not compared, by the tensor's name.
+    `excused` maps the name of each tensor that was not compared to the reason.
     """
 
     training: tuple[Difference, ...]
@@ -38,7 +38,7 @@ class ComparedRuns:
 def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancelled: float) -> ComparedRuns:
     """Compare the results of all workers with the results of one device.
 
-    A tensor is excused if it depends on random numbers, or if it has NaN or infinity on one device.
+    Tensors are excused if they depend on random numbers, or if they have NaN or infinity on one device.
     """
     problem = partition.searched.problem
     excused = _name_tensors(partition, find_random(problem.graph, problem.accesses))
@@ -59,13 +59,13 @@ def _compare_step(
 
 
 def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
-    """Return the tensors that differ in `comparison`, but not in `corrected`."""
+    """Return the names of tensors with an error above `tolerance` in `comparison`, but not in `corrected`."""
     agreeing = {(d.kind, d.name) for d in (*corrected.training, *corrected.inference) if d.error <= tolerance}
     return [d.name for d in comparison.training if d.error > tolerance and (d.kind, d.name) in agreeing]
 
 
 def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: float) -> ComparedRuns:
-    """Excuse the differences that known mistakes of MXNet explain."""
+    """Excuse differences that known mistakes of MXNet explain. Return the comparison without them."""
     defects = _name_tensors(partition, find_defects(partition.source.graph))
     differences = (*comparison.training, *comparison.inference)
     wrong = [d for d in differences if d.error > tolerance and d.name in defects]
@@ -79,7 +79,7 @@ def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: fl
 
 
 def measure_traffic(partition: Partition, workers_run: Run, trains: bool) -> dict[str, Traffic]:
-    """Count the bytes that workers transfer, in the execution graphs and in the run."""
+    """Return the bytes that workers transfer: as planned, in the execution graph, and in `workers_run`."""
     graph_bytes = count_remote_bytes(build_inference(partition).symbol)
     inference = {"inference": Traffic(None, graph_bytes, workers_run.inference_bytes)}
     if not trains:

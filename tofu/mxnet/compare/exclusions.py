@@ -16,7 +16,7 @@ Reasons = dict[int, str]
 
 
 def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
-    """Find the tensors that depend on random numbers. They differ between runs."""
+    """Return the tensors that depend on random numbers, so that two runs differ."""
     drawn: Reasons = {}
     for operator, access in zip(graph.operators, accesses, strict=True):
         if draws(operator) or (access.is_random and operator.op not in DROP_PROBABILITIES):
@@ -25,7 +25,7 @@ def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
 
 
 def find_defects(graph: Graph) -> Reasons:
-    """Return the tensors that MXNet may compute wrong on one device, with reasons (docs/limits.md)."""
+    """Return the tensors that MXNet may compute wrong on one device, with the reasons (docs/limits.md)."""
     readers_by_tensor: dict[int, list[Operator]] = {}
     for operator in graph.operators:
         for tensor in operator.inputs:
@@ -62,7 +62,7 @@ def _list_overwritten(operator: Operator) -> Sequence[int]:
 
 
 def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) -> Reasons:
-    """Find outputs that MXNet computes wrong because nothing reads the operator's other outputs."""
+    """Return outputs that MXNet computes wrong if no operator reads another output of `operator`."""
     description = DESCRIPTIONS.get(operator.op)
     wrong: dict[int, str] = {}
     outputs = dict(enumerate(operator.outputs))  # a description may have more outputs than the operator
@@ -76,7 +76,7 @@ def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) 
 
 
 def propagate(graph: Graph, direct_reasons: Mapping[int, str]) -> Reasons:
-    """Return the reasons of all tensors that are computed from tensors in `direct_reasons`."""
+    """Return `direct_reasons`, and the same reasons for all tensors computed from these tensors."""
     reasons = dict(direct_reasons)
     for operator in graph.operators:
         reason = next((reasons[tensor] for tensor in operator.inputs if tensor in reasons), None)

@@ -15,9 +15,9 @@ from tofu.mxnet.compare.values import draw_like
 
 @dataclass(frozen=True)
 class Run:
-    """The numbers that a model computed in a training step and in inference.
+    """Results of a model in a training step and in inference.
 
-    `training_bytes` and `inference_bytes` are the bytes that workers read from each other in these runs.
+    `training_bytes` and `inference_bytes` count the bytes that workers read from each other.
     """
 
     training: RunNumbers
@@ -36,10 +36,10 @@ def run_step(
     trains: bool = True,
     adds_apart: bool = False,
 ) -> Run:
-    """Bind `symbol`, run it for inference, then run a training step on the same values.
+    """Run a model for inference, then run a training step on the same values.
 
-    `requests` has MXNet's "write", "add" or "null" for each argument. With "add", MXNet (or this function if
-    `adds_apart` is True) adds the gradient to random numbers. The outputs get random gradients.
+    `requests` has "write", "add" or "null" for each argument, as in MXNet. For "add", the old gradient is random. If
+    `adds_apart` is True, this function adds it instead of MXNet. The outputs get random gradients.
     """
     context = context or mx.cpu(0)
     bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}

@@ -25,7 +25,7 @@ Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attr
 
 
 def widen_types(symbol: Any) -> Any:
-    """Return a copy of the symbol that computes in float64, except for operators without a float64 kernel."""
+    """Return a copy of the symbol that computes in float64. Operators without a float64 kernel stay in float32."""
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
         if op == "null":
@@ -39,7 +39,7 @@ def widen_types(symbol: Any) -> Any:
 
 
 def list_single(symbol: Any) -> list[str]:
-    """Return the names of the operators that MXNet can compute in float32, but not in float64."""
+    """Return the names of the operators for which MXNet has a float32 kernel but no float64 kernel."""
     return [node["name"] for node in json.loads(symbol.tojson())["nodes"] if node["op"] in SINGLE_PRECISION_OPERATORS]
 
 
@@ -65,7 +65,7 @@ def _insert_after(model: dict[str, Any], number: int, op: str, name: str, attrib
 
 
 def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
-    """Return a copy of the symbol without dropout, and the names of the nodes that changed."""
+    """Return a copy of the symbol without dropout, and the names of the changed nodes."""
 
     def turn_off(op: str, attributes: dict[str, str]) -> dict[str, str]:
         drops = op in DROP_PROBABILITIES and float(attributes.get("p", DROP_PROBABILITIES[op])) > 0
@@ -75,10 +75,9 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
 
 
 def split_readers(symbol: Any) -> Any:
-    """Return a copy of the symbol in which at most seven operators read an output.
+    """Return a copy of the symbol in which at most seven operators read each output.
 
-    MXNet may add the gradients of eight or more readers incorrectly. So each group of seven readers gets its own copy
-    of the output.
+    Every seven readers get their own copy of the output. MXNet may add the gradients of eight or more readers wrong.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())
@@ -99,9 +98,9 @@ def split_readers(symbol: Any) -> Any:
 
 
 def avoid_blocked_layouts(symbol: Any) -> Any:
-    """Return a copy of the symbol with a slice of all elements after each LRN.
+    """Return a copy of the symbol in which a slice of all elements follows each LRN.
 
-    On CPUs, the gradient of LRN cannot read oneDNN's blocked format. The slice changes the format.
+    On CPUs, the gradient of LRN cannot read oneDNN's blocked format. The slice converts it.
     """
     model = json.loads(symbol.tojson())
     for number in [number for number, node in enumerate(model["nodes"]) if node["op"] == "LRN"]:

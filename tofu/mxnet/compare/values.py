@@ -122,9 +122,12 @@ def draw_values(
 ) -> dict[str, Array]:
     """Return an array for every argument and auxiliary state of a symbol, by name.
 
-    Arrays in `user_values` are returned, all others are random. Indices, labels and lengths are in the allowed range.
-    Scales and variances are between 0.5 and 1.5. Weight matrices are uniform with variance 1 / fan-in. All other
-    numbers are between -0.5 and 0.5.
+    `user_values` has arrays to use. All others are random:
+
+    - indices, labels and lengths in the allowed range,
+    - scales and variances from 0.5 to 1.5,
+    - weight matrices uniform with variance 1 / fan-in,
+    - other numbers from -0.5 to 0.5.
     """
     user_values = user_values or {}
     all_shapes, type_flags = infer_arguments(symbol, shapes, dtypes or {})
@@ -170,7 +173,7 @@ def _find_ranges(symbol: Any) -> tuple[set[str], dict[str, float]]:
 
 
 def draw_like(arrays: Arrays, seed: int) -> dict[str, Array]:
-    """Return random arrays with the shapes and types of `arrays`. The numbers are between -0.5 and 0.5."""
+    """Return random arrays with the shapes and types of `arrays`. Numbers are between -0.5 and 0.5."""
     generator = np.random.RandomState(seed)
     return {
         name: generator.uniform(-0.5, 0.5, array.shape).astype(np.float32).astype(array.dtype)

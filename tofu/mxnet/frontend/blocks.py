@@ -27,22 +27,22 @@ MOST_POSITIONS |= {"int32": 1 << 31, "int64": 1 << 63}
 
 
 def has_blocks(symbol: Any) -> bool:
-    """Return True if the symbol has an operator that can be computed in blocks."""
+    """Return True if the symbol has an operator that can be computed in blocks, such as cumsum."""
     text = symbol.tojson()
     return any(f'"op": "{op}"' in text for op in (*BLOCKED, ROLL))
 
 
 def name_blocks(name: str) -> str:
-    """Return the name of the reshape operator that divides the input of operator `name` into blocks."""
+    """Return "x_reshape0", the name of the operator that divides the input of operator "x" into blocks."""
     return f"{name}_reshape0"
 
 
 def divide_into_blocks(
     symbol: Any, shapes: Shapes, types: Mapping[str, int], workers: int, may_divide: Callable[[str], bool]
 ) -> Any:
-    """Replace each operator such as cumsum by operators that compute it in blocks.
+    """Return a copy of the symbol that computes operators such as cumsum in blocks.
 
-    `shapes` and `types` describe all variables. Operators for which `may_divide(name)` is False stay.
+    `shapes` and `types` describe all variables. Operators with `may_divide(name) == False` stay unchanged.
     """
 
     def find_replacement(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:

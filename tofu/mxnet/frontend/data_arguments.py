@@ -13,10 +13,10 @@ MOST_INFERENCES = 32
 
 
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
-    """Return the names of the arguments that are data. All others are parameters.
+    """Return the names of the data arguments. All others are parameters.
 
-    Labels are data. If `shapes` has only some arguments, these are data, too. If `shapes` has all arguments, a shape
-    shows data if it depends on the batch size, or if MXNet cannot infer it.
+    Labels are data. If `shapes` lacks an argument, the arguments in `shapes` are data. Otherwise, an argument is data
+    if its shape depends on the batch size or cannot be inferred.
     """
     names = symbol.list_arguments()
     named = frozenset(shapes).union(labels)

@@ -12,30 +12,30 @@ from tofu.graph import Graph, TensorKind
 
 
 def name_head_gradient(output: int) -> str:
-    """Return the name of the variable that has the gradient of output number `output`."""
+    """Return the name of the variable for the gradient of output number `output`."""
     return f"{_mxnet.HEAD_GRADIENT_PREFIX}{output}"
 
 
 def find_head(name: str) -> int | None:
-    """Return the output number in a name from `name_head_gradient`. Return None for other names."""
+    """Return the output number in a name that `name_head_gradient` returned, or None for other names."""
     match = re.fullmatch(rf"{_mxnet.HEAD_GRADIENT_PREFIX}(\d+)", name)
     return None if match is None else int(match[1])
 
 
 def list_head_gradients(graph: Graph) -> dict[int, str]:
-    """Return the names of the graph's variables for output gradients, by number of the output."""
+    """Return the names of the variables for output gradients, by number of the output."""
     names = (tensor.name for tensor in graph.tensors if tensor.kind is TensorKind.HEAD_GRADIENT)
     return {output: name for name in names if (output := find_head(name)) is not None}
 
 
 def find_repeats(symbol: Any) -> list[int]:
-    """Return the numbers of the outputs that are equal to an earlier output of the symbol."""
+    """Return the numbers of outputs that repeat an earlier output: [2] if outputs 0 and 2 are the same."""
     entries = [tuple(entry) for entry in _mxnet.outputs(symbol.handle.value)]
     return [output for output, entry in enumerate(entries) if entry in entries[:output]]
 
 
 def copy_repeats(symbol: Any) -> Any:
-    """Replace repeated outputs by copies, so that every output has its own gradient."""
+    """Return the symbol with a copy in place of each repeated output, so that every output has its own gradient."""
     names, repeats = symbol.list_outputs(), find_repeats(symbol)
     if not repeats:
         return symbol

@@ -43,7 +43,7 @@ def _find_type_code(dtype: Any) -> int:
 
 
 def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = ()) -> None:
-    """Raise ShapeError if names are duplicate or unknown, or if MXNet cannot parse them."""
+    """Raise ShapeError for names that are duplicate or unknown, or that MXNet cannot parse."""
     arguments = symbol.list_arguments() + symbol.list_auxiliary_states()
     nodes = [node["name"] for node in _mxnet.nodes(symbol.handle.value)]
     raise_together(
@@ -63,14 +63,14 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
 
 
 def list_inputs(symbol: Any) -> str:
-    """Return a text with the names of the model's inputs, without parameters such as "fc_weight"."""
+    """Return the names of the model's inputs as text. Parameters such as "fc_weight" are left out."""
     names = symbol.list_arguments()
     inputs = [name for name in names if not name.endswith(PARAMETER_ENDINGS)] or names
     return (", ".join(inputs[:MOST_NAMES]) or "none") + (", ..." if inputs[MOST_NAMES:] else "")
 
 
 def check_shapes(shapes: Shapes) -> None:
-    """Raise ShapeError for invalid shapes, and for shapes with more than `MOST_ELEMENTS` elements."""
+    """Raise ShapeError for shapes that are invalid or have more than `MOST_ELEMENTS` elements."""
     wrong = [
         f"{name}={show(shape)}{_advise_shape(name, shape)}" for name, shape in shapes.items() if not _is_shape(shape)
     ]
@@ -93,7 +93,7 @@ def _is_shape(shape: Any) -> bool:
 
 
 def list_declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
-    """Return the type codes that the user declared for the variables in `names`."""
+    """Return the type codes that the model declares for variables in `names`."""
     declared = {name: attributes.get("__dtype__", "-1") for name, attributes in symbol.attr_dict().items()}
     flags = {str(code): code for code in range(-1, len(DTYPE_NAMES))}
     wrong = [f"{name}: {show(text)}" for name, text in declared.items() if name in names and text not in flags]
@@ -104,7 +104,7 @@ def list_declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
 def infer_arguments(
     symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Infer the shapes and type codes of all arguments, states and output gradients, by name."""
+    """Return the shapes and type codes of all arguments, states and output gradients, in two dictionaries by name."""
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     codes = list_declared_types(symbol, set(names))
     codes |= {name: _find_type_code(dtype) for name, dtype in dtypes.items() if name in names}
@@ -134,9 +134,9 @@ def infer_arguments(
 def infer_entries(
     symbol: Any, shapes: Shapes, codes: Mapping[str, int]
 ) -> tuple[list[tuple[int, ...] | None], list[int]]:
-    """Infer the shapes and type codes of all outputs of all nodes, as two lists.
+    """Return the shapes and type codes of all outputs of all nodes, as two lists.
 
-    The outputs of a node start at position `node["entry"]`.
+    A node's outputs start at position `node["entry"]`.
     """
     variables = set(symbol.list_inputs())
     return _mxnet.infer(

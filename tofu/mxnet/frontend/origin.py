@@ -10,18 +10,18 @@ from tofu.graph import Operator
 
 @dataclass(frozen=True)
 class Origin:
-    """The MXNet node that the workers copy to run an operator.
+    """The MXNet node from which Tofu built an operator. Workers run copies of this node.
 
     Attributes
     ----------
     node
-        Position of this node in MXNet's graph, or -1 if no node is copied.
+        Position of the node in MXNet's graph, or -1 for none.
     rewritten
-        New values for some attributes of the node.
+        New values for some of the node's attributes.
     requested
         Numbers of outputs to compute even if no operator reads them.
     replaced
-        Position of the node that the operator replaces, or -1. Monitors show the name of this node.
+        Position of the node that the operator replaces, or -1. Monitors show this node's name.
     """
 
     node: int = -1
@@ -39,5 +39,5 @@ MADE_BY_NAME = Origin()
 
 
 def find_origin(operator: Operator) -> Origin:
-    """Return the origin of an operator. If Tofu added the operator, the origin has no node."""
+    """Return the origin of an operator. Operators that Tofu added have an origin without a node."""
     return operator.origin if isinstance(operator.origin, Origin) else MADE_BY_NAME

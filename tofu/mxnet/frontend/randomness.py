@@ -25,14 +25,14 @@ def draws(operator: Operator) -> bool:
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
-    """Return False if `for_training` is False and a random operator, such as Dropout, draws only in training."""
+    """Return False if the operator draws random numbers only in training and `for_training` is False."""
     return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 
 def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
-    """Return True if an operator draws random numbers that its description lacks, such as RNN's dropout.
+    """Return True if an operator draws random numbers that its description ignores, such as RNN's dropout.
 
-    `is_whole` is True if the operator is not split.
+    `is_whole` is True for operators that are not split.
     """
     if operator.op in ("RNN", "LeakyReLU"):
         return draws(operator)

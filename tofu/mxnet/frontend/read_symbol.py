@@ -47,16 +47,16 @@ REPLACEMENTS = {"_npi_norm": "np.sqrt(np.sum(np.square(x), axis=...)) instead of
 
 @dataclass(frozen=True)
 class SymbolForm:
-    """Options to replace operators by others that can be split in more ways.
+    """Options to replace operators by operators that can be split in more ways.
 
     Attributes
     ----------
     is_unrolled
-        If True, replace each RNN operator by cells for single time steps.
+        If True, replace each RNN operator by one cell per time step.
     block_count
-        The number of blocks for operators such as cumsum, one for each worker.
+        Number of blocks in which operators such as cumsum are computed.
     may_divide
-        A function that takes an operator's name, and returns False if it may not be computed in blocks.
+        Function of an operator's name. Returns False if the operator must not be computed in blocks.
     """
 
     is_unrolled: bool = False
@@ -70,20 +70,20 @@ AS_WRITTEN = SymbolForm()
 def infer_operator_shapes(
     op: str, attributes: dict[str, str], inputs: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]] | None:
-    """Return the output shapes that MXNet infers, or None. MXNet infers none for most backward operators."""
+    """Return the output shapes that MXNet infers, or None if it cannot, as for most backward operators."""
     shapes = _mxnet.infer_operator(op, attributes, inputs)
     return None if shapes is None else [tuple(shape or ()) for shape in shapes]
 
 
 def shares_state(op: str) -> bool:
-    """Return True if an operator saves hidden state for its gradient. Both must then be split alike."""
+    """Return True for operators that pass hidden state to their backward operator. Both must be split alike."""
     description = DESCRIPTIONS.get(op)
     counts = description is not None and bool(description.counts)
     return counts or bool(_mxnet.operator_info(op)["is_layer_backward"])
 
 
 def wrap_symbol(handle: int) -> Any:
-    """Return the symbol at the address `handle` as an `mx.sym.Symbol`."""
+    """Return an `mx.sym.Symbol` for the C++ symbol at address `handle`."""
     return mx.sym.Symbol(ctypes.c_void_p(handle))
 
 
@@ -102,7 +102,7 @@ def read_graph(
     symbol
         The model, an `mx.sym.Symbol`.
     shapes
-        Shapes of the inputs, from which MXNet can infer all other shapes.
+        Shapes of the inputs. MXNet infers all other shapes.
     dtypes
         Types of arguments, by name. The default is float32.
     differentiated
@@ -110,12 +110,12 @@ def read_graph(
     updated
         Names of the differentiated arguments that an optimizer updates.
     form
-        Operators to replace. By default, no operator is replaced.
+        Which operators to replace. By default, none.
 
     Raises
     ------
     ShapeError
-        Names or shapes are missing, unknown or contradictory. The error lists all of them.
+        Names or shapes are missing, unknown or contradictory.
     """
     check_names(symbol, shapes, differentiated)
     symbol = in_plain_form(symbol)
@@ -280,7 +280,7 @@ def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def find_labels(symbol: Any) -> frozenset[str]:
-    """Return the arguments that operators read only as labels."""
+    """Return the names of arguments that operators read only as labels."""
     nodes = _mxnet.nodes(symbol.handle.value)
     input_names_by_op: dict[str, list[str]] = {}
     labels, others = set[str](), set[str]()
@@ -298,9 +298,9 @@ def find_labels(symbol: Any) -> frozenset[str]:
 
 
 def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """Return the shapes of a model's inputs and labels, and the names of all other arguments.
+    """Return the shapes of inputs and labels by name, and the names of all other arguments.
 
-    Raise ShapeError if MXNet cannot infer the shape of a label.
+    Raise ShapeError if MXNet cannot infer a shape.
     """
     labels = find_labels(symbol)
     all_shapes, _ = infer_arguments(symbol, shapes, {})

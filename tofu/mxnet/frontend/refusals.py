@@ -40,10 +40,7 @@ RESHAPES = ("Reshape", "_np_reshape", "_npx_reshape")
 
 
 def refuse_broken(symbol: Any) -> None:
-    """Raise TofuError if an operator reads from an operator that the symbol does not have.
-
-    Damaged files can contain such symbols.
-    """
+    """Raise TofuError if an operator's input does not exist in the symbol, as in a damaged file."""
     try:
         _mxnet.check_edges(symbol.handle.value)
     except RuntimeError as error:
@@ -51,7 +48,7 @@ def refuse_broken(symbol: Any) -> None:
 
 
 def refuse_unpartitionable(symbol: Any) -> None:
-    """Raise UnsupportedError, with advice, if an operator of the symbol cannot be split."""
+    """Raise UnsupportedError, with advice, if an operator cannot be split."""
     nodes = _mxnet.nodes(symbol.handle.value)
     for reason, advice in UNSUPPORTED.items():
         refused = [f"{node['op']} {node['name']}{advice[node['op']]}" for node in nodes if node["op"] in advice]
@@ -59,7 +56,7 @@ def refuse_unpartitionable(symbol: Any) -> None:
 
 
 def refuse_wrong_kernels(graph: Graph) -> None:
-    """Raise UnsupportedError for operators that MXNet itself computes wrong, even on one device."""
+    """Raise UnsupportedError for operators that MXNet computes wrong even on one device."""
     _refuse_fractional_reshapes(graph)
     _refuse_shared_gammas(graph)
     has_onednn = os.environ.get("MXNET_MKLDNN_ENABLED", "1") != "0"
@@ -79,7 +76,7 @@ def refuse_wrong_kernels(graph: Graph) -> None:
 
 
 def refuse_outputs_without_dimensions(graph: Graph) -> None:
-    """Raise UnsupportedError if an output has the shape (), which means unknown in MXNet."""
+    """Raise UnsupportedError for outputs of shape (). In MXNet, this shape means unknown."""
     outputs = [] if mx.util.is_np_shape() else [graph.tensors[position] for position in graph.outputs]
     raise_together(
         UnsupportedError,
@@ -90,10 +87,7 @@ def refuse_outputs_without_dimensions(graph: Graph) -> None:
 
 
 def _refuse_shared_gammas(graph: Graph) -> None:
-    """Raise UnsupportedError for a BatchNorm with fix_gamma if another operator reads its gamma.
-
-    BatchNorm sets this gamma to ones, before or after the other operator reads it.
-    """
+    # BatchNorm with fix_gamma sets gamma to ones, before or after other operators read it.
     setters = {number for number, operator in enumerate(graph.operators) if _sets_gamma(operator)}
     setter_by_gamma = {graph.operators[number].inputs[1]: graph.operators[number] for number in setters}
     raise_together(

@@ -29,10 +29,10 @@ def rewrite_operators(
     find_by_op: Mapping[str, FindReplacement],
     keeps_names: bool = False,
 ) -> Any:
-    """Replace some operators of a symbol by other symbols. Return the new symbol.
+    """Return a copy of the symbol in which some operators are replaced by other symbols.
 
-    `shapes` and `types` describe all variables. `find_by_op` has a function for each type of operator, which returns
-    the replacement. If `keeps_names` is True, replacements keep the operators' names.
+    `shapes` and `types` describe all variables. `find_by_op` maps an operator type to a function that returns the
+    replacement, or None. If `keeps_names` is True, replacements keep the operators' names.
     """
     graph, nodes = json.loads(symbol.tojson()), _mxnet.nodes(symbol.handle.value)
     assert [node["name"] for node in graph["nodes"]] == [node["name"] for node in nodes]
@@ -60,9 +60,9 @@ def rewrite_operators(
 
 
 class Splice:
-    """A copy of a graph in MXNet's JSON. Its nodes are added in order, either unchanged or replaced.
+    """Copy a graph in MXNet's JSON, node by node, and replace some nodes.
 
-    An *entry* is an output of a node, written as [number of the node, number of the output, 0].
+    An *entry* is an output of a node: [number of the node, number of the output, 0].
     """
 
     def __init__(self) -> None:
@@ -70,18 +70,18 @@ class Splice:
         self._find_new_entry: list[Callable[[int], list[int]]] = []  # [old node](output number) -> new entry
 
     def entry(self, old_entry: Sequence[int]) -> list[int]:
-        """Return the entry of the new graph that replaces an entry of the old graph."""
+        """Return the new graph's entry for an entry of the old graph."""
         return self._find_new_entry[old_entry[0]](old_entry[1])
 
     def add(self, node: dict[str, Any]) -> None:
-        """Add the next node unchanged."""
+        """Copy the next node of the old graph."""
         self._find_new_entry.append(_entries_of(len(self.nodes)))
         self.nodes.append(node)
 
     def replace(self, symbol: Any, inputs: Sequence[list[int]], name: str | None = None) -> None:
-        """Replace the next node by a symbol. Its variables "0", "1", ... become `inputs`.
+        """Insert `symbol` in place of the next node of the old graph.
 
-        `name` becomes the name of the symbol's only output.
+        Variables "0", "1", ... of `symbol` become `inputs`. `name` becomes the name of its only output.
         """
         symbol_graph = json.loads(symbol.tojson())
         find_entry: list[Callable[[int], list[int]]] = []  # [node of `symbol`](output number) -> new entry
@@ -97,7 +97,7 @@ class Splice:
         self._find_new_entry.append(outputs.__getitem__)
 
     def symbol(self, graph: Mapping[str, Any]) -> Any:
-        """Return the new graph as a symbol. It has the same outputs as the old graph."""
+        """Return the new graph as a symbol. `graph` is the old graph."""
         variables = [n for n, node in enumerate(self.nodes) if node["op"] == "null"]
         pointers = list(range(len(self.nodes) + 1))
         new_graph = {

@@ -48,7 +48,7 @@ def list_storages(symbol: Any) -> dict[str, str]:
 
 
 def list_sparse_gradients(symbol: Any) -> set[str]:
-    """Return the variables whose gradients MXNet would store as row_sparse."""
+    """Return the names of variables whose gradients MXNet would store as row_sparse."""
     nodes = _read_graph(symbol)["nodes"]
     dense: set[str] = set()
     sparse: set[str] = set()
@@ -60,7 +60,7 @@ def list_sparse_gradients(symbol: Any) -> set[str]:
 
 
 def has_sparse_storage(symbol: Any) -> bool:
-    """Return True if a variable or operator of the model requests sparse storage."""
+    """Return True if the model has sparse variables or operators."""
     return any(map(_is_sparse, _read_graph(symbol)["nodes"]))
 
 

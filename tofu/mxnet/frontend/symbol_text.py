@@ -20,9 +20,9 @@ PYTHON_BOOLEANS = {"true": "True", "false": "False"}
 
 
 def in_plain_form(symbol: Any) -> Any:
-    """Return the same model with dense storage, with booleans written as True and False, and without `ctx_group`.
+    """Return the model with dense storage, with True and False as booleans, and without `ctx_group`.
 
-    `ctx_group` places operators on devices by hand. In Tofu, the plan does this.
+    `ctx_group` assigns operators to devices by hand. In Tofu, the plan does this.
     """
     symbol = with_dense_storage(symbol)
     if not any(_simplify_attributes(attributes) != attributes for attributes in symbol.attr_dict().values()):
@@ -43,7 +43,7 @@ def _simplify_attributes(attributes: Mapping[str, str], is_free_text: bool = Fal
 
 
 def read_model(text: str) -> dict[str, Any]:
-    """Parse the JSON of a symbol. Raise a ValueError that names the first mistake."""
+    """Parse the JSON of a symbol. Raise ValueError for the first mistake."""
     model = parse_json(text)
     if not isinstance(model, dict):
         raise ValueError(f"it is {show(model)}, not an object with nodes")

@@ -22,12 +22,15 @@ GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
 
 
 def has_recurrences(symbol: Any) -> bool:
-    """Return True if the symbol has an RNN operator that can be replaced by cells."""
+    """Return True if an RNN operator of the symbol can be replaced by cells."""
     return any(_can_be_unrolled(node) for node in json.loads(symbol.tojson())["nodes"])
 
 
 def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) -> Any:
-    """Replace RNN operators by cells where possible. `shapes` and `types` describe all variables of the symbol."""
+    """Replace RNN operators by one cell per time step where possible.
+
+    `shapes` and `types` describe all variables of the symbol.
+    """
 
     def find_cells(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
         if not _can_be_unrolled(node):
@@ -65,7 +68,7 @@ class Recurrence:
         self.next_parameter = 0  # position in the vector of parameters where the next weight or bias begins
 
     def unroll(self, count: int) -> Any:
-        """Return an equal symbol with a cell for each time step.
+        """Return an equal symbol with one cell per time step.
 
         Its `count` variables "0", "1", ... are the data, the parameters, and one or two states.
         """

@@ -33,26 +33,25 @@ def partition(
     contexts: Sequence[Any] | None = None,
     **options: Any,
 ) -> Any:
-    """Make a Gluon block run on `ngpus` devices, and store its parameters there as shards.
+    """Make a Gluon block run on several devices, and store its parameters there as shards.
 
-    The rest of the script need not change: attributes, parameters, Trainers and parameter files work as before. Inputs
-    and outputs are whole arrays in the context of the inputs. The loss may be part of the block. The block is planned
-    at its first call, and for training at its first call inside `autograd.record()`.
+    The rest of the script stays the same. Inputs and outputs are whole arrays. The block is planned at its first call,
+    and for training at its first call inside `autograd.record()`.
 
     Parameters
     ----------
     block
-        A `mx.gluon.HybridBlock` or SymbolBlock. It is changed in place.
+        A `mx.gluon.HybridBlock` or SymbolBlock. It is changed in place. It may contain the loss.
     ngpus, contexts
         As in `tofu.partition`.
     options
         plan, hints, undescribed, on_infeasible, cache, algorithm, search_seconds, topology, memory_limit, replicate and
-        unroll, as in `tofu.partition`. But inference always uses on_infeasible="replicate".
+        unroll, as in `tofu.partition`. Inference always uses on_infeasible="replicate".
 
     Returns
     -------
     HybridBlock
-        `block`. It also has the attributes `plan` and `partitioned_symbol`, and the methods `save_report` and `why`.
+        `block`, with the new attributes `plan` and `partitioned_symbol` and the new methods `save_report` and `why`.
 
     Raises
     ------
@@ -111,7 +110,7 @@ def _advise_block(value: Any) -> str:
 
 
 class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is untyped
-    """A Gluon block that runs on several devices. Created by `partition`."""
+    """A Gluon block that runs on several devices, as `tofu.gluon.partition` returns it."""
 
     _settings: Settings
     _devices: tuple[Any, ...]
@@ -121,7 +120,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
 
     @property
     def partitioned_symbol(self) -> PartitionedSymbol:
-        """The block's graph as a partitioned symbol. Raises PlanError before the first call."""
+        """The block's graph as a symbol. Raises PlanError before the first call."""
         return self._require_operator().symbol
 
     def _require_operator(self) -> PartitionedOperator:
@@ -134,16 +133,16 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
 
     @property
     def plan(self) -> Plan:
-        """The plan for training, or for inference if the block was never called inside `autograd.record()`."""
+        """The plan for training. Before the first call inside `autograd.record()`, the plan for inference."""
         operator = self._require_operator()
         return operator.training_plan or operator.symbol.plan
 
     def save_report(self, path: str | Path, title: str = "") -> None:
-        """Write an HTML page about the current plan, as `PartitionedSymbol.save_report` does."""
+        """Write an HTML page about the plan."""
         self.partitioned_symbol.save_report(path, title or self.name)
 
     def why(self, operator: str) -> str:
-        """Return a table of the ways to split an operator, with their communication."""
+        """Return a table of the ways to split an operator, with the communication of each."""
         return self.partitioned_symbol.why(operator)
 
     def _build_cache(self, *args: Any) -> None:
@@ -171,10 +170,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         )
 
     def forward(self, x: Any, *args: Any) -> Any:
-        """Run the block on the workers.
-
-        Raise UnsupportedError if the input is a symbol.
-        """
+        """Run the block on the workers. Raise UnsupportedError if `x` is a symbol."""
         if isinstance(x, mx.sym.Symbol):
             raise UnsupportedError(
                 f"{self.name} is partitioned but is called with a symbol, probably by a hybridized block around it, which would run it on "
@@ -201,7 +197,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
                 block._active = True
 
     def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
-        """Trace the block again at the next call. Options have no effect."""
+        """Trace the block again at the next call. Raise UnsupportedError for `active=False`."""
         if not active:
             raise UnsupportedError(
                 f"{self.name} is partitioned and runs as a graph: hybridize(False), operator by operator, is not possible."

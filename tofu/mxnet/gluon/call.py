@@ -22,10 +22,10 @@ WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes for grad_req; 0 means "nul
 
 
 class BlockCall:
-    """A call of a block inside `autograd.record()`.
+    """One call of a partitioned block inside `autograd.record()`.
 
-    No other call may use the executor `bound` as long as autograd keeps this object. `differentiated` has the names of
-    the inputs that need gradients.
+    Until its backward pass has run, no other call may use `bound`. `differentiated` names the inputs that need
+    gradients.
     """
 
     def __init__(self, operator: PartitionedOperator, bound: BoundExecutor, differentiated: Sequence[str]) -> None:
@@ -37,7 +37,7 @@ class BlockCall:
         self._anchor_position = operator.count_before_parameters(differentiated)
 
     def record(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """Run the forward pass, record the call in autograd, and return the outputs."""
+        """Run the forward pass, record it in autograd, and return the outputs."""
         with autograd.pause(train_mode=True):
             outputs = self.operator.forward(self.bound, inputs, is_train=True)
         recorded_inputs = [inputs[name] for name in self._differentiated]
@@ -87,5 +87,5 @@ def _write_gradient(value: Any, request: int, gradient: Any) -> None:
 
 
 def needs_gradient(array: Any) -> bool:
-    """Return True if autograd needs the gradient of this array or its inputs."""
+    """Return True if autograd needs the gradient of `array`."""
     return _mxnet.needs_gradient(_read_handle(array))

@@ -34,7 +34,7 @@ MOST_EXECUTORS = 4
 
 
 class BoundExecutor:
-    """An executor of a block's graph, and the recorded call that uses it."""
+    """An executor of a Gluon block, and the recorded call that uses it."""
 
     def __init__(self, key: Any, executor: ShardedExecutor) -> None:
         self.key = key
@@ -45,15 +45,15 @@ class BoundExecutor:
 
     @property
     def is_free(self) -> bool:
-        """True if no recorded call needs this executor for a backward pass."""
+        """True if no recorded call needs this executor for its backward pass."""
         call = None if self.call is None else self.call()
         return call is None or call.is_done
 
 
 class PartitionedOperator:
-    """A block's graph on several devices, which is called like MXNet's CachedOp.
+    """A Gluon block's graph on several devices. Callers use it like MXNet's CachedOp.
 
-    `parameters` has the Gluon parameters, by the name of their argument or auxiliary state.
+    `parameters` maps names of arguments and auxiliary states to Gluon parameters.
     """
 
     def __init__(self, symbol: PartitionedSymbol, parameters: Mapping[str, Sharded]) -> None:
@@ -74,7 +74,7 @@ class PartitionedOperator:
 
     @property
     def training_plan(self) -> Plan | None:
-        """The first plan that was used for training, or None before training."""
+        """The first plan for training, or None before training."""
         return self._replanner.first_plan(self._training_gradients)
 
     def runs(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
@@ -85,7 +85,7 @@ class PartitionedOperator:
         return is_same and bool(self.symbol.whole.tojson() == symbol.tojson())
 
     def __call__(self, *arrays: Any) -> Any:
-        """Run the forward pass, and return the output or a list of outputs."""
+        """Run the forward pass. Return the output, or a list if there are several."""
         # MXNet's own threads run Python operators, such as the backward of an autograd.Function. If such a thread waited
         # here, the gradients that depend on it would never be computed.
         is_mxnet_thread = isinstance(threading.current_thread(), threading._DummyThread)
@@ -132,10 +132,7 @@ class PartitionedOperator:
         )
 
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
-        """Return the position of the block's parameters among the inputs that autograd records.
-
-        Autograd records the inputs in `differentiated`, and a single array in place of all parameters.
-        """
+        """Return how many inputs in `differentiated` come before the first trained parameter."""
         trained = set(self._list_trained())
         first_trained = next((position for position, name in enumerate(self.names) if name in trained), 0)
         return sum(name in differentiated for name in self.names[:first_trained])
@@ -154,7 +151,7 @@ class PartitionedOperator:
     # ---- running
 
     def forward(self, bound: BoundExecutor, inputs: Mapping[str, Any], is_train: bool) -> list[Any]:
-        """Run the forward pass on whole inputs, and return whole outputs."""
+        """Run the forward pass on whole inputs. Return whole outputs."""
         executor = bound.executor
         if is_train:
             self._save_gradients(bound)
@@ -171,14 +168,14 @@ class PartitionedOperator:
         return outputs
 
     def write_parameters(self, executor: ShardedExecutor) -> None:
-        """Copy the latest values of the parameters to an executor's shards."""
+        """Copy the current values of the parameters to an executor's shards."""
         for name, array in self._get_parameter_arrays().items():
             current = array.tensor
             if executor.variables[name] is not current:
                 executor.variables[name].scatter(current.gather())
 
     def copy_changes(self, executor: ShardedExecutor) -> None:
-        """Copy values that the executor has changed, such as moving averages, to the parameters."""
+        """Copy values that the executor changed, such as moving averages, to the parameters."""
         for name in self._list_changed_variables(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:
@@ -195,7 +192,7 @@ class PartitionedOperator:
 
     @property
     def is_awaited(self) -> bool:
-        """True if a backward pass has yet to run, or its gradients are not copied yet."""
+        """True if a backward pass must still run, or if its gradients must still be copied."""
         return bool(self.finished) or not all(bound.is_free for bound in self._executors)
 
     def settle(self) -> None:

@@ -17,7 +17,7 @@ from tofu.mxnet.runtime.arrays.shards import as_legacy
 
 
 class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
-    """A Gluon parameter whose arrays are split over workers. Created by `shard_parameter`."""
+    """A Gluon parameter whose arrays are split over several devices."""
 
     _operators: tuple[Any, ...] = ()
     has_sparse_gradient = False
@@ -26,26 +26,26 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def array(self) -> ParameterArray | None:
-        """The array of the values, or None before they are initialized."""
+        """The values, or None before initialization."""
         return self._data[0] if self._data else None
 
     @property
     def gradient(self) -> ParameterArray | None:
-        """The array of the gradient, or None if the parameter has none."""
+        """The gradient, or None if the parameter has none."""
         return self._grad[0] if self._grad else None
 
     def data(self, ctx: Any = None) -> Any:
-        """Return the values as an NDArray, or as an `mx.np` array if `mx.npx.set_np()` is on."""
+        """Return the values as an NDArray. After `mx.npx.set_np()`, return an `mx.np` array."""
         return _as_user_array(super().data(ctx))
 
     def grad(self, ctx: Any = None) -> Any:
-        """Return the gradient as an NDArray, or as an `mx.np` array if `mx.npx.set_np()` is on."""
+        """Return the gradient as an NDArray. After `mx.npx.set_np()`, return an `mx.np` array."""
         return _as_user_array(super().grad(ctx))
 
     def follow(self, operator: Any) -> None:
         """Call `operator.settle()` before each read of values or gradients.
 
-        Operators that were passed before are still called until their backward passes have run.
+        Earlier operators are also called until their backward passes have run.
         """
         self._operators = (*self._operators, operator)
 
@@ -71,7 +71,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.array.gradient = self.gradient
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Initialize the parameter as in Gluon. An array that `data()` returned before keeps the old values."""
+        """Initialize the parameter as in Gluon. Arrays that `data()` returned before keep the old values."""
         self.settle()
         old_array = self.array
         super().initialize(*args, **kwargs)
@@ -123,7 +123,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Set the context and zero the gradient, as in MXNet. The shards stay on their devices."""
+        """Set the context and clear the gradient, as in MXNet. The shards stay on their devices."""
         if self._data is None:
             super().reset_ctx(ctx)
         else:
@@ -155,7 +155,7 @@ _reading = threading.local()  # `reads_shards` is True inside `reading_shards`
 
 @contextmanager
 def reading_shards() -> Iterator[None]:
-    """Let `data()` of any parameter return its sharded array inside the `with` block."""
+    """In a `with` block, let `parameter.data()` return the sharded array even after `mx.npx.set_np()`."""
     was_reading = getattr(_reading, "reads_shards", False)
     _reading.reads_shards = True
     try:
@@ -170,7 +170,7 @@ def _as_user_array(array: Any) -> Any:
 
 
 def check_parameter(parameter: Any) -> None:
-    """Raise a TofuError if a parameter cannot be split over workers."""
+    """Raise TofuError if the parameter cannot be split over workers."""
     if isinstance(parameter, Sharded):
         raise UnsupportedError(
             f"{parameter.name} already belongs to a partitioned block. Partition one block with all of the model's parameters."

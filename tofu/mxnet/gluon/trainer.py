@@ -26,7 +26,7 @@ ELEMENTWISE_OPTIMIZERS = frozenset(
 
 
 def send_shards(trainer: Any) -> None:
-    """Change a Trainer in place, so that it exchanges the parameters of partitioned blocks as shards."""
+    """Make a Trainer exchange the parameters of partitioned blocks as shards. Changes the Trainer in place."""
     trainer_class: Any = type(trainer)
     if not issubclass(trainer_class, (ShardTrainer, HorovodShardTrainer)):
         mixin = HorovodShardTrainer if is_horovod_trainer(trainer) else ShardTrainer
@@ -35,12 +35,12 @@ def send_shards(trainer: Any) -> None:
 
 @cache
 def extend_class(mxnet_class: Any, mixin: Any, prefix: str = "Sharded") -> Any:
-    """Return a subclass of `mxnet_class` in which the methods of `mixin` override MXNet's methods."""
+    """Return a subclass of `mxnet_class` whose methods are overridden by those of `mixin`."""
     return type(f"{prefix}{mxnet_class.__name__}", (mixin, mxnet_class), {"__module__": mxnet_class.__module__})
 
 
 class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """A Trainer that exchanges shards through its kvstore. Created by `send_shards`."""
+    """A Gluon Trainer that exchanges shards between machines."""
 
     _kvstore: Any
     _params_to_init: list[Any]
@@ -69,14 +69,17 @@ class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Return True if the optimizer can update each shard as a separate weight."""
+    """Return True if the optimizer may treat each shard as a separate weight."""
     return type(optimizer) in ELEMENTWISE_OPTIMIZERS and not (
         optimizer.idx2name or optimizer.lr_mult or optimizer.wd_mult
     )
 
 
 class ShardStore:
-    """A kvstore that stores each distinct shard of a parameter under its own key in `kvstore`."""
+    """Exchange shards of parameters between machines, through an MXNet kvstore.
+
+    Each distinct shard has its own key in `kvstore`.
+    """
 
     def __init__(self, kvstore: Any) -> None:
         self._kvstore = kvstore
@@ -88,7 +91,7 @@ class ShardStore:
         return getattr(self._kvstore, name)
 
     def share(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Copy the first machine's values to all machines. Raise PlanError if another machine has other shards."""
+        """Copy the first machine's values to all machines. Raise PlanError if machines split the arrays differently."""
         if not arrays:
             return
         layouts, text = describe_layouts(arrays)
@@ -107,18 +110,18 @@ class ShardStore:
         self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Share again the parameters whose split has changed since `share`.
+        """Share parameters again if they are split differently than at the call of `share`.
 
-        This happens once for each parameter, before its first gradient is sent.
+        This happens at most once for each parameter.
         """
         unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
         self.share({i: array for i, array in unsettled.items() if not self._layouts[i].matches(array.layout)})
         self._settled |= unsettled.keys()
 
     def pushpull(self, key: int, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Send an array, and read the result into `out`, as a kvstore does.
+        """Send an array to the kvstore, and read the result into `out`.
 
-        For a parameter with shards, `value` and `out` are lists with one array.
+        If the parameter has shards, `value` and `out` are lists with one array.
         """
         layout = self._layouts.get(key)
         if layout is None:

@@ -28,7 +28,7 @@ _AXES_ATTRIBUTES = ("axes", "lhs_axes", "rhs_axes")
 
 
 def unmerge_heads(graph: Graph) -> Graph:
-    """Add a dimension for the heads to attention scores."""
+    """Change the shape of attention scores from (batch x heads, ...) to (batch, heads, ...)."""
     subgraph = _AttentionSearch(graph).find_attention()
     return _Rewriting(graph, subgraph).rewrite() if subgraph.heads_by_tensor else graph
 
@@ -47,8 +47,6 @@ def _list_scores(operator: Operator, replacement: str) -> list[int]:
 
 @dataclass
 class _Subgraph:
-    """A part of the graph whose tensors get a dimension for heads. The number of heads is known for each tensor."""
-
     heads_by_tensor: dict[int, int] = field(default_factory=dict)
     operators: set[int] = field(default_factory=set)
 

@@ -19,7 +19,7 @@ UNWRITTEN_SUFFIX = "/unwritten"
 
 
 def complete_reads(graph: Graph) -> Graph:
-    """Replace gradients that read scratch memory, and fill outputs that are read but not written with zeros."""
+    """Replace gradients that read scratch memory. Fill outputs with zeros if they are read but never written."""
     read_tensors = graph.results.union(*(operator.inputs for operator in graph.operators))
     tensors = list(graph.tensors)
 

@@ -22,7 +22,7 @@ ONE, UNNAMED, MERGED = "1", "_", "-"
 
 @dataclass(frozen=True)
 class ComposedValue:
-    """A tensor of the graph: its number, and the names of its dimensions."""
+    """A tensor with names for its dimensions. `position` is its number in the graph."""
 
     position: int
     names: tuple[str, ...]
@@ -33,7 +33,10 @@ Values = Sequence[ComposedValue]
 
 @dataclass
 class Composition:
-    """The operators (`parts`) that replace one operator, in order. Tensors between them have the type `dtype`."""
+    """Builder of the operators (`parts`) that replace one operator.
+
+    Tensors between these operators have the type `dtype`.
+    """
 
     parts: Parts
     dtype: str
@@ -47,7 +50,7 @@ class Composition:
         return ComposedValue(self.parts.whole.inputs[slot], dimensions)
 
     def add(self, name: str, op: str, inputs: Values, names: Sequence[str], **attributes: object) -> ComposedValue:
-        """Add an operator of MXNet, such as "sum". Return its output, whose dimensions get `names`."""
+        """Add an MXNet operator `op`, such as "sum". Return its output, whose dimensions get `names`."""
         output = ComposedValue(self.parts.inner_tensor(name, self.shape(names), self.dtype), tuple(names))
         self.parts.inner_operator(name, op, **_describe_operator(attributes, inputs, output))
         return output
@@ -55,22 +58,22 @@ class Composition:
     def set_output(
         self, slot: int, value: ComposedValue, names: str, op: str = "Reshape", **attributes: object
     ) -> None:
-        """Add the operator `op`, which computes output number `slot` of the replaced operator from `value`."""
+        """Add an operator that computes output number `slot` of the replaced operator from `value`."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         attributes = attributes if op != "Reshape" else {"shape": self.parts.output_shape(slot)}
         self.parts.inner_operator(f"output{slot}", op, **_describe_operator(attributes, (value,), output))
 
     def finish(self, op: str, inputs: Values, names: str, slot: int = 0, **attributes: object) -> None:
-        """Add the last operator, which computes output number `slot` of the replaced operator."""
+        """Add the last operator. It computes output number `slot` of the replaced operator."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         self.parts.last_operator(op, **_describe_operator(attributes, inputs, output))
 
     def reshape(self, name: str, value: ComposedValue, names: Sequence[str]) -> ComposedValue:
-        """Return a tensor with the same elements, but other dimensions."""
+        """Return `value` reshaped to dimensions with these names."""
         return self.add(name, "Reshape", (value,), names, shape=self.shape(names))
 
     def sum(self, name: str, value: ComposedValue, reduced: Sequence[str]) -> ComposedValue:
-        """Return the sum over the dimensions in `reduced`. These dimensions get extent 1."""
+        """Return the sum over the dimensions in `reduced`, which stay with extent 1."""
         axes = tuple(d for d, dimension in enumerate(value.names) if dimension in reduced)
         names = [ONE if dimension in reduced else dimension for dimension in value.names]
         return self.add(name, "sum", (value,), names, axis=axes, keepdims=True) if axes else value
@@ -81,7 +84,7 @@ class Composition:
 
 
 def round_single(text: str) -> float:
-    """Return the number in an attribute, rounded to single precision, as MXNet stores it."""
+    """Return the number in `text`, rounded to single precision."""
     return float(np.float32(text))
 
 
@@ -101,7 +104,10 @@ SUMMED_TYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class Statistics:
-    """The mean, variance and deviation from the mean of a tensor. Reduced dimensions have extent 1."""
+    """Mean, deviation from the mean, and variance of a tensor.
+
+    In mean and variance, reduced dimensions have extent 1.
+    """
 
     mean: ComposedValue
     deviation: ComposedValue  # the only one whose reduced dimensions keep their extent
@@ -116,9 +122,9 @@ def has_exact_sums(operator: Operator, inputs: Inputs) -> bool:
 def compute_statistics(
     composition: Composition, data: ComposedValue, reduced: Sequence[str], ddof: int = 0
 ) -> Statistics:
-    """Return the mean, deviation and variance of `data` over the dimensions in `reduced`.
+    """Return mean, deviation and variance of `data` over the dimensions in `reduced`.
 
-    The variance is the sum of squared deviations, divided by the number of elements minus `ddof`.
+    The variance is the sum of squared deviations divided by (number of elements - `ddof`).
     """
     count = prod(composition.shape(reduced))
     total = composition.sum("total", data, reduced)

@@ -15,7 +15,7 @@ TYPES = ("float16", "float32", "float64")
 
 
 def check_type(operator: Operator, dtype: str) -> str:
-    """Return `dtype`. Raise UnsupportedError if it is an integer type, because the operator has no kernel for it."""
+    """Return `dtype`. Raise UnsupportedError if it is not a floating-point type."""
     if dtype not in TYPES:
         raise UnsupportedError(
             f"{operator.op} {operator.name} would compute in {dtype}, and MXNet has kernels of it for {', '.join(TYPES)} "
@@ -25,7 +25,7 @@ def check_type(operator: Operator, dtype: str) -> str:
 
 
 def positive_axis(attributes: Attributes, rank: int, default: int) -> int:
-    """Return the attribute `axis` as a number from 0 to rank - 1. In MXNet, -1 is the last dimension.
+    """Return the attribute `axis` as a number from 0 to `rank` - 1.
 
     >>> positive_axis({"axis": "-1"}, rank=4, default=0)
     3
@@ -34,17 +34,17 @@ def positive_axis(attributes: Attributes, rank: int, default: int) -> int:
 
 
 def select_attributes(attributes: Attributes, *names: str) -> dict[str, str]:
-    """Return the attributes in `names` that are set."""
+    """Return the attributes that are named and set."""
     return {name: value for name, value in attributes.items() if name in names}
 
 
 def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """Return the shape of a sum that keeps dimension `axis`: (4, 5) with axis 1 gives (4, 1)."""
+    """Return `shape` with extent 1 along `axis`: (4, 5) with axis 1 gives (4, 1)."""
     return (*shape[:axis], 1, *shape[axis + 1 :])
 
 
 def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
-    """Return the axes along which an operator can be split, or None if no description fits."""
+    """Return the axes along which an operator can be split, or None without a fitting description."""
     shapes = ([graph.tensors[t].shape for t in tensors] for tensors in (operator.inputs, operator.outputs))
     try:
         return analyse(DESCRIPTIONS[operator.op], operator.attributes, *shapes)
@@ -53,7 +53,7 @@ def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
 
 
 def replace_operators(graph: Graph, expand: Callable[[int, Operator], Sequence[Operator]]) -> tuple[Operator, ...]:
-    """Replace each operator of a graph by the operators that `expand(number, operator)` returns."""
+    """Return the operators of a graph, each replaced by the operators that `expand(number, operator)` returns."""
     operators: list[Operator] = []
     new_numbers: list[int] = []
     for number, operator in enumerate(graph.operators):

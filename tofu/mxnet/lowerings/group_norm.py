@@ -25,20 +25,8 @@ from tofu.mxnet.lowerings.composition import (
 
 @dataclass(frozen=True)
 class _Layout:
-    """Names of the dimensions of tensors, with examples for an InstanceNorm of images.
-
-    Attributes
-    ----------
-    data, elements
-        The data, before and after the channels become two dimensions: b c s0 s1.
-    lines
-        A tensor with one number for each line: b c 1 1.
-    parameter
-        gamma and beta: c.
-    reduced
-        The dimensions of a line: s0 s1.
-    """
-
+    # Names of dimensions. For an InstanceNorm of images, `data` and `elements` are "b c s0 s1", `lines` "b c 1 1",
+    # `parameter` (of gamma and beta) "c", and `reduced` "s0 s1".
     data: str
     elements: tuple[str, ...]
     lines: tuple[str, ...]

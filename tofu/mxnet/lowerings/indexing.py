@@ -40,11 +40,8 @@ def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowe
 
 
 def _check_indices(parts: Parts, op: str, slot: int, indices: int, names: tuple[str, ...], rows: int) -> int:
-    """Add operators that raise an error if an index is `rows` or more. Return the checked indices.
-
-    MXNet's kernel looks up the indices in a table of zeros. Its result is added to the indices, so that other operators
-    wait for the check.
-    """
+    # MXNet's kernel looks up the indices in a table of zeros, and raises an error for a wrong index. Adding the zeros
+    # makes other operators wait for this check.
     dtype = parts.graph_tensors[parts.whole.inputs[slot]].dtype
     shape = parts.shape(slot)[len(parts.shape(slot)) - len(names) :]
     zeros = parts.inner_tensor("zeros", (rows,), dtype)

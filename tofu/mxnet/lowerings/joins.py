@@ -26,7 +26,7 @@ ZEROS = ("_zeros", "_npi_zeros", "zeros_like")
 
 
 def read_through_slices(graph: Graph) -> Graph:
-    """Replace concatenations of slices, and similar operators, by `_tofu_join`.
+    """Replace concatenations of slices by an operator that reads the sliced tensors directly.
 
     The slices stay in the graph.
     """

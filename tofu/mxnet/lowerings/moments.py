@@ -23,12 +23,6 @@ def _has_squares(operator: Operator, inputs: Inputs) -> bool:
 
 
 class _Reduction:
-    """Names of the dimensions of a mean, variance or norm.
-
-    For a mean over dimension 1 of 3, the data has `elements` i0 r0 i1, of which `reduced` is r0. The means have `lines`
-    i0 1 i1, and the operator's output has `outputs` i0 i1.
-    """
-
     def __init__(self, parts: Parts, slot: int, axes_attribute: str) -> None:
         attributes, shape = parts.whole.attributes, parts.shape(slot)
         self.keepdims = is_true(attributes, "keepdims")
@@ -37,6 +31,7 @@ class _Reduction:
         is_gradient = parts.whole.op.startswith("_backward")  # a gradient's index variables are numbered by dimension
         names = {d: f"i{d if self.keepdims or is_gradient else n}" for n, d in enumerate(unreduced)}
         names |= {d: f"i{d}" if is_gradient else f"r{n}" for n, d in enumerate(self.axes)}
+        # Names of dimensions. For a mean over dimension 1 of 3: reduced r0, elements i0 r0 i1, lines i0 1 i1, outputs i0 i1.
         self.reduced = [names[d] for d in self.axes]
         self.elements = [names[d] for d in range(len(shape))]
         self.lines = [ONE if d in self.axes else names[d] for d in range(len(shape))]
@@ -89,7 +84,7 @@ def _expand_variance(parts: Parts) -> None:
 
 
 def _expand_norm(parts: Parts) -> None:
-    """Divide by the largest element first, because squares may overflow or underflow."""
+    # Dividing by the largest element first keeps squares from overflow and underflow.
     reduction = _Reduction(parts, 0, "axis")
     composition, elements, lines = reduction.composition, reduction.elements, reduction.lines
     magnitude = composition.add("magnitude", "abs", (reduction.data,), elements)

@@ -31,7 +31,8 @@ PAGE_VARIABLE, LARGE_VARIABLE = "MXNET_GPU_MEM_POOL_PAGE_SIZE", "MXNET_GPU_MEM_L
 def round_up(count: int) -> int:
     """Return the bytes that MXNet allocates on a GPU for an array of `count` bytes.
 
-    MXNet rounds up to whole pages. Sizes above 2 MiB become multiples of 2 MiB (src/storage/pooled_storage_manager.h).
+    Sizes are rounded up to whole pages. Above 2 MiB they are rounded up to multiples of 2 MiB
+    (src/storage/pooled_storage_manager.h).
     """
     page = int(os.environ.get(PAGE_VARIABLE, PAGE_BYTES))
     large = int(os.environ.get(LARGE_VARIABLE, LARGE_BYTES))
@@ -40,7 +41,7 @@ def round_up(count: int) -> int:
 
 
 def account_one_device(source: Source, states: OptimizerStates) -> DeviceMemory:
-    """Return the memory that one device needs to train the whole model with an optimizer."""
+    """Return the memory that one device needs to train the whole model."""
     graph = source.graph
     whole = {variable: [graph.tensors[variable].shape] for variable in graph.variables}
     gradients = _mxnet.outputs(source.native.handle.value)[len(graph.outputs) :]
@@ -48,7 +49,7 @@ def account_one_device(source: Source, states: OptimizerStates) -> DeviceMemory:
 
 
 def account_workers(partition: Partition, states: OptimizerStates) -> tuple[DeviceMemory, ...]:
-    """Return the memory that each worker needs to train its part of the model with an optimizer."""
+    """Return the memory that each worker needs for training."""
     graph, execution = partition.graph, partition.training
     problem, choices, workers = partition.problem, partition.choices, execution.workers
     shards = {t: list_shard_shapes(problem, t, choices.layout(t)) for t in graph.variables}
@@ -60,10 +61,7 @@ def account_workers(partition: Partition, states: OptimizerStates) -> tuple[Devi
 
 
 def count_rounding(partition: Partition) -> tuple[int, ...]:
-    """Return the bytes that each GPU loses, because MXNet rounds up the sizes of arrays.
-
-    Optimizer states are not included.
-    """
+    """Return how many bytes each GPU loses because MXNet rounds up array sizes. Ignores optimizer states."""
     return tuple(device.rounding_bytes for device in account_workers(partition, OptimizerStates(None, {})))
 
 

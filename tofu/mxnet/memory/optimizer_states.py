@@ -15,7 +15,7 @@ from tofu.graph import Tensor
 
 
 def create_optimizer(name: str, parameters: Mapping[str, Any], **others: Any) -> Any:
-    """Create an MXNet optimizer by its name. Raise TofuError for an unknown name or parameter."""
+    """Create an MXNet optimizer. Raise TofuError for an unknown name or parameter."""
     kinds = mx.optimizer.Optimizer.opt_registry
     kind = kinds.get(name.lower())
     if kind is None:
@@ -33,7 +33,7 @@ def create_optimizer(name: str, parameters: Mapping[str, Any], **others: Any) ->
 
 
 class OptimizerStates:
-    """Sizes of an MXNet optimizer's states: the arrays that it stores for each weight, such as momentum.
+    """Sizes of the arrays that an optimizer stores for each weight, such as momentum.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class OptimizerStates:
         self._known: dict[tuple[str, int], list[tuple[tuple[bool, ...], int]]] = {}
 
     def list_bytes(self, weight: Tensor, shard: tuple[int, ...]) -> list[int]:
-        """Return the bytes of each state for a shard of `weight` with the shape `shard`."""
+        """Return the bytes of each optimizer state for a shard of `weight`. `shard` is the shape of the shard."""
         key = weight.dtype, len(shard)
         if key not in self._known:
             self._known[key] = list(self._probe(*key))
@@ -83,7 +83,7 @@ class OptimizerStates:
 
 
 def list_arrays(state: Any) -> list[Any]:
-    """Return all arrays in an optimizer's state. The state may consist of nested tuples and lists."""
+    """Return all arrays in an optimizer's state, as a flat list."""
     if isinstance(state, (tuple, list)):
         return [array for item in state for array in list_arrays(item)]
     return [state] if isinstance(state, mx.nd.NDArray) else []

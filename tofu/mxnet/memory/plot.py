@@ -14,9 +14,9 @@ COLOURS = ("#4e5d6c", "#7c8ea0", "#b5c0cb", "#d1495b", "#2e7d8c", "#e9a23b")
 
 
 def plot_memory(report: MemoryReport, path: str | Path) -> None:
-    """Write a picture of a memory report to a file. The suffix of `path` selects the format, for example `.png`.
+    """Draw a memory report in a picture file. The suffix of `path` selects the format, for example `.png`.
 
-    Raises TofuError if matplotlib is not installed, or for an unknown suffix.
+    Raise TofuError if matplotlib is not installed or cannot write the format.
     """
     devices = [report.one_device, *([report.largest] if report.workers else [])]
     figure = new_figure(path, 5.5 * len(devices) + 1.5, 4)

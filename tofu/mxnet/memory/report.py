@@ -43,17 +43,17 @@ class DeviceMemory:
     inputs_bytes
         Data, labels, auxiliary states, and gradients of outputs.
     gradients_bytes
-        All gradients at the end of a step. They are part of `pool_bytes`.
+        All gradients at the end of a step. `pool_bytes` includes them.
     pool_bytes
-        Buffers that gradients, activations and fetches share (the *pool*).
+        Buffers for gradients, activations and fetched data (the *pool*).
     workspace_bytes
         Estimate of the memory that kernels request while they run.
     rounding_bytes
-        Memory that is lost on GPUs, because MXNet rounds up the size of each array.
+        Memory lost on GPUs because MXNet rounds up array sizes.
     nodes
         Names of the device's operators and fetches, in the order of execution.
     uses
-        Bytes of the pool in use while each node runs, as an array [use, node]. The uses are `USES`.
+        Bytes of the pool in use while each node runs, as an array [use, node]. For the uses, see `USES`.
     """
 
     name: str
@@ -74,22 +74,22 @@ class DeviceMemory:
 
     @property
     def needed_bytes(self) -> int:
-        """Bytes that a GPU needs: planned bytes, rounding, and the estimated workspace."""
+        """Bytes that a GPU needs: `planned_bytes` + `rounding_bytes` + `workspace_bytes`."""
         return self.planned_bytes + self.rounding_bytes + self.workspace_bytes
 
     @cached_property
     def peak(self) -> int:
-        """Position in `nodes` of the operator or fetch that uses most memory."""
+        """Position in `nodes` of the operator or fetch during which most memory is in use."""
         return int(self.uses.sum(axis=0).argmax()) if self.nodes else 0
 
     @property
     def peak_node(self) -> str:
-        """Name of the operator or fetch that uses most memory."""
+        """Name of the operator or fetch during which most memory is in use."""
         return self.nodes[self.peak] if self.nodes else ""
 
     @property
     def at_peak(self) -> dict[str, int]:
-        """Bytes in use at the peak, by kind of memory, such as "parameters". "idle" is the unused part of the pool."""
+        """Bytes of each kind at the peak, such as "parameters". "idle" is the unused memory."""
         pooled = self.uses[:, self.peak].tolist() if self.nodes else [0] * len(USES)
         parts = {
             "parameters": self.parameters_bytes,
@@ -101,17 +101,17 @@ class DeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """The rows of the table (`at_peak`)."""
+        """Rows of the printed table, as in `at_peak`."""
         return self.at_peak
 
     @property
     def total(self) -> tuple[str, int]:
-        """The last row of the table: the planned bytes."""
+        """Last row of the printed table: its title and the planned bytes."""
         return "planned", self.planned_bytes
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Rows below the table: other sizes in bytes, and the operator of the peak."""
+        """Lines below the printed table: more sizes in bytes, and the operator at the peak."""
         return {
             "rounding on GPUs": self.rounding_bytes,
             "workspace, about": self.workspace_bytes,
@@ -126,9 +126,9 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class MemoryReport(MemoryComparison):
-    """Memory that a training step needs, on one device and on each worker, with the optimizer's states.
+    """Memory of a training step on one device and on each worker, with an optimizer.
 
-    `workers` is empty if the user asked for one device only. Workers transfer `communication_bytes` in a step.
+    `workers` is empty for a report on one device. `communication_bytes` are transferred in each step.
     """
 
     heading = "at the peak"
@@ -141,7 +141,7 @@ class MemoryReport(MemoryComparison):
 
     @property
     def largest(self) -> DeviceMemory:
-        """The worker that needs most memory, or the one device if there are no workers."""
+        """The worker that needs most memory. Without workers, the one device."""
         return max(self.workers or (self.one_device,), key=lambda worker: worker.needed_bytes)
 
     @property
@@ -153,7 +153,7 @@ class MemoryReport(MemoryComparison):
 
     @property
     def columns(self) -> list[tuple[str, DeviceMemory]]:
-        """The columns of the table, each with a title. Workers that need equal memory share a column."""
+        """Columns of the printed table, each with a title. Workers with equal memory share a column."""
         return [("one device", self.one_device), *_list_kinds(self.workers)]
 
 

@@ -31,7 +31,7 @@ VIEW_METHODS = (
 
 
 class LikeNDArray(type):
-    """Metaclass of classes that compare equal to NDArray."""
+    """Metaclass of array classes that compare equal to `mx.nd.NDArray`."""
 
     def __eq__(cls, other: object) -> bool:
         return other is mx.nd.NDArray or other is cls
@@ -41,12 +41,12 @@ class LikeNDArray(type):
 
 
 class ParameterArray(ShardedArray, metaclass=LikeNDArray):
-    """The values of a parameter, or its gradient, as an NDArray.
+    """An NDArray for the values or the gradient of a parameter that is split over workers.
 
     Parameters
     ----------
     tensor
-        The shards. A parameter that no model uses yet has one shard, the whole array on the host.
+        The shards. Before the first use by a model, the whole array on the host is the only shard.
     before_use
         Function to call before each use of the array.
     """
@@ -69,7 +69,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def tensor(self) -> ShardedTensor:
-        """The shards, with all changes that the user made to the whole array."""
+        """The shards. They include all changes that the user made to the whole array."""
         if self._is_current and count_writes(self._whole) != self._writes:
             self._shards.scatter(self._whole)
             self._writes = count_writes(self._whole)
@@ -82,16 +82,16 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def layout(self) -> ShardedTensor:
-        """The array's shards, whose values may be outdated."""
+        """The shards. Their values may be outdated."""
         return self._shards
 
     def put(self, tensor: ShardedTensor) -> None:
-        """Replace the shards and their values by `tensor`."""
+        """Replace the shards by `tensor`."""
         self._shards, self._is_invalid = tensor, False
         self.note_change()
 
     def invalidate(self) -> None:
-        """Mark the values as invalid. The memory of the shards is reused.
+        """Mark the values as lost, because the memory of the shards is reused.
 
         Views of the whole array keep their values.
         """
@@ -101,7 +101,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def is_invalid(self) -> bool:
-        """True if the values were lost."""
+        """True if the values are lost."""
         self.before_use()
         return self._is_invalid and not self._is_current
 
@@ -118,7 +118,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return bool(self._views) or self._has_untracked_view
 
     def move(self, tensor: ShardedTensor) -> None:
-        """Move the values to the devices and the split of `tensor`."""
+        """Move the values to the devices of `tensor`, and split them like `tensor`."""
         old_tensor = self.tensor
         if tensor is old_tensor:
             return
@@ -130,7 +130,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole, self._is_current = None, False
 
     def scatter_uncounted_writes(self) -> None:
-        """Copy the whole array to the shards if it was written through a pointer. MXNet does not count such writes."""
+        """Copy the whole array to the shards if it was written through a pointer."""
         if self._is_current:
             new_digest = digest(self._whole)
             if new_digest != self._digest:
@@ -138,14 +138,14 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._digest = new_digest
 
     def wait_for_writes(self) -> None:
-        """Block until MXNet has finished all writes to the whole array."""
+        """Wait until MXNet has finished all writes to the whole array."""
         if self._is_current:
             self._whole.wait_to_read()
 
     def note_change(self) -> None:
-        """Mark the shards as changed, so that the next read assembles the whole array again.
+        """Mark the shards as changed. The next read assembles the whole array again.
 
-        If the user has a view of the whole array, assemble it at once.
+        If the user has a view of the whole array, it is assembled at once.
         """
         self._is_current = False
         if self._is_viewed:
@@ -160,14 +160,14 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def handle(self) -> Any:
-        """Pointer to the whole array, with the current values."""
+        """Pointer to the whole array with the current values."""
         self.before_use()
         self._read_shards()
         return self._whole.handle
 
     @property
     def context(self) -> Any:
-        """Context of the whole array, which is on the host."""
+        """The host, where the whole array is stored."""
         return mx.cpu(0)
 
     ctx = context
@@ -183,7 +183,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def grad(self) -> ParameterArray | None:
-        """The array for the gradient of this parameter, or None."""
+        """The gradient of this parameter, or None."""
         return self.gradient
 
     def watch_view(self, view: Any) -> None:
@@ -199,12 +199,12 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self._whole if self._is_current else self._shards.gather()
 
     def wait_to_read(self) -> None:
-        """Block until the values have been computed."""
+        """Wait until the values have been computed."""
         self.before_use()
         super().wait_to_read()
 
     def copyto(self, other: Any) -> Any:
-        """Copy the whole array to a device (a context), or into another array."""
+        """Copy the whole array into `other`, which is an array or a context."""
         return self._gather().copyto(other)
 
     def copy(self) -> Any:
@@ -212,17 +212,17 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self.copyto(mx.cpu(0))
 
     def as_in_context(self, context: Any) -> Any:
-        """Return this array if `context` is the host, else a copy in `context`."""
+        """Return this array if `context` is the host. Otherwise, return a copy in `context`."""
         return self if context == mx.cpu(0) else self.copyto(context)
 
     @property
     def indices(self) -> Any:
-        """Numbers of the rows with non-zero elements, if the gradient is sparse in MXNet."""
+        """Numbers of the rows with non-zero elements. Only if MXNet would store the gradient as row_sparse."""
         return self._get_sparse_part("indices")
 
     @property
     def data(self) -> Any:
-        """The rows with non-zero elements, if the gradient is sparse in MXNet."""
+        """Rows with non-zero elements. Only if MXNet would store the gradient as row_sparse."""
         return self._get_sparse_part("data")
 
     def _get_sparse_part(self, attribute: str) -> Any:
@@ -257,7 +257,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
 
 class View(mx.nd.NDArray, metaclass=LikeNDArray):  # type: ignore[misc]  # MXNet is untyped
-    """An NDArray that shares the memory of a `ParameterArray`'s whole array."""
+    """An NDArray in the memory of a whole parameter array."""
 
     def __init__(self, owner: ParameterArray, array: Any) -> None:
         super().__init__(array.handle, array.writable)
@@ -296,7 +296,7 @@ def on_host(name: str, whole: Any) -> ShardedTensor:
 
 
 def add_to(array: Any, tensor: ShardedTensor) -> None:
-    """Add a tensor to an array."""
+    """Add `tensor` to `array`."""
     if not isinstance(array, ParameterArray):
         if array.stype == "default":
             array += tensor.gather()
@@ -310,7 +310,7 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
 
 
 def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
-    """Copy tensors into arrays. For speed, one operator copies all float32 shards of a device."""
+    """Copy each tensor into its array. One operator copies all float32 shards of a device."""
     shards_by_device: dict[Any, tuple[list[Any], list[Any]]] = {}
     for array, tensor in pairs:
         copied = array.layout if array.layout.matches(tensor) else tensor.zeros_like()
@@ -327,7 +327,7 @@ def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
 
 
 def add(tensors: Sequence[ShardedTensor]) -> ShardedTensor:
-    """Return the sum of tensors of equal shape. The sum is split like the first tensor."""
+    """Return the sum of tensors of equal shape. It is split like the first tensor."""
     first, *others = tensors
     total = first.like(first.shape, first.dtype, [shard.copy() for shard in first.arrays])
     for tensor in others:

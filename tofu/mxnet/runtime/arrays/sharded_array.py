@@ -16,7 +16,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
-    """The context of a sharded array. Arrays created in this context are split like `layout`."""
+    """A context for arrays that are split like `layout`."""
 
     def __init__(self, layout: ShardedTensor) -> None:
         super().__init__("cpu", 0)
@@ -24,7 +24,7 @@ class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
 
 
 class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
-    """An NDArray whose elements are the shards of `tensor`."""
+    """An NDArray that is stored as shards on several devices."""
 
     def __init__(self, tensor: ShardedTensor) -> None:
         self.tensor = tensor
@@ -32,7 +32,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> None:
-        """Raise UnsupportedError, because each shard has its own pointer."""
+        """Raise UnsupportedError, because no single pointer exists."""
         raise UnsupportedError(
             "This use of an array is not possible for shards, for example a reshaped view in an optimizer, or an operator outside of it. "
             "Copy it with array.asnumpy() and write array[:] = numbers, or train with mx.mod.Module over the partitioned symbol, whose "
@@ -44,7 +44,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def layout(self) -> ShardedTensor:
-        """The array's shards, whose values may be outdated."""
+        """The shards. Their values may be outdated."""
         return self.tensor
 
     @property
@@ -69,12 +69,12 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def stype(self) -> str:
-        """Storage type, which is always "default" (dense)."""
+        """Storage type: always "default" (dense)."""
         return "default"
 
     @property
     def context(self) -> Any:
-        """The context of this array. Arrays created in this context are split like this array."""
+        """Context for new arrays that are split like this one."""
         return ShardedContext(self.tensor)
 
     ctx = context
@@ -87,12 +87,12 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         return self._gather().asnumpy()
 
     def wait_to_read(self) -> None:
-        """Block until all shards have been computed."""
+        """Wait until all shards have been computed."""
         for array in self.tensor.arrays:
             array.wait_to_read()
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        """Return a copy of another type, which is split like this array."""
+        """Return a copy of another type. It is split like this array."""
         return self if not copy and np.dtype(dtype) == self.dtype else mx.nd.cast(self, dtype=dtype)
 
     def copy(self) -> ShardedArray:
@@ -118,14 +118,11 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         return self
 
     def __getitem__(self, key: Any) -> Any:
-        """Return a copy of the selected elements on the host. `array[:]` is the array itself."""
+        """Return the selected elements as an array on the host. `array[:]` is the array itself."""
         return self if is_everything(key) else self.tensor.gather()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set the elements that `key` selects.
-
-        This is slow if `key` does not select all elements.
-        """
+        """Set the elements that `key` selects. This is slow unless `key` selects all."""
         if value is self:
             return
         if is_everything(key) and isinstance(value, ShardedArray):
@@ -147,5 +144,5 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
 
 def is_everything(key: Any) -> bool:
-    """Return True if a key selects a whole array, as `:` and `...` do."""
+    """Return True if a key selects the whole array, as `:` and `...` do."""
     return key is Ellipsis or (isinstance(key, slice) and key == slice(None))

@@ -29,19 +29,18 @@ class ShardedTensor:
     Parameters
     ----------
     name, shape, dtype
-        Name, shape and type of the tensor.
+        Name, shape and type of the whole tensor.
     regions
-        The region of the tensor that each worker stores, as an array [workers, dimensions, (begin, end)]. Several
-        workers may store the same region.
+        The region that each worker stores, as an array [workers, dimensions, (begin, end)]. Regions may repeat.
     contexts
         The workers' devices.
     arrays
-        The shards. By default, zeros are allocated when they are first needed.
+        The shards. By default, zeros are allocated at the first use.
 
     Attributes
     ----------
     source
-        State of the whole array at its last copy to the shards: its number of writes, and its digest or None.
+        Number of writes and digest of the whole array when it was last copied to the shards. The digest may be None.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class ShardedTensor:
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The shard of each worker, on the worker's device. They are allocated when they are first read."""
+        """Each worker's shard, on the worker's device."""
         if self._arrays is None:
             self._arrays = tuple(
                 mx.nd.zeros(tuple(end - begin for begin, end in region), ctx=context, dtype=self.dtype)
@@ -72,12 +71,12 @@ class ShardedTensor:
         return self._arrays
 
     def matches(self, other: ShardedTensor) -> bool:
-        """Return True if another tensor has the same shape, type, devices and split."""
+        """Return True if `other` has the same shape, type, devices and split."""
         attributes = ("shape", "dtype", "regions", "contexts")
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor that is split like this one. Each of its extents is the same as here, or 1."""
+        """Return a tensor that is split like this one. Each extent must be 1 or the same as here."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
@@ -90,17 +89,17 @@ class ShardedTensor:
         return ShardedTensor(self.name, tuple(shape), np.dtype(dtype).name, regions, self.contexts, arrays)
 
     def is_like(self, shape: Sequence[int]) -> bool:
-        """Return True if a tensor of this shape can be split like this one."""
+        """Return True if each extent of `shape` is 1 or the same as here."""
         return len(shape) == len(self.shape) and all(
             extent in (1, whole) for extent, whole in zip(shape, self.shape, strict=True)
         )
 
     def zeros_like(self) -> ShardedTensor:
-        """Return a tensor of zeros that is split in the same way."""
+        """Return zeros that are split like this tensor."""
         return self.like(self.shape, self.dtype)
 
     def in_layout_of(self, other: ShardedTensor) -> ShardedTensor:
-        """Return this tensor, or a copy with the split and type of `other`."""
+        """Return a copy with the split and type of `other`, or this tensor if they agree."""
         if self.matches(other):
             return self
         copied = other.zeros_like()
@@ -108,29 +107,29 @@ class ShardedTensor:
         return copied
 
     def add(self, other: ShardedTensor) -> None:
-        """Add a tensor of the same shape to the values of this tensor."""
+        """Add a tensor of the same shape in place."""
         for shard, addend in zip(self.arrays, other.in_layout_of(self).arrays, strict=True):
             shard += addend
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """Workers that together store the whole tensor: the first worker with each distinct region."""
+        """The first worker with each distinct region. Together, these workers store the whole tensor."""
         worker_by_region: dict[Region, int] = {}
         for worker, region in enumerate(self.regions):
             worker_by_region.setdefault(region, worker)
         return tuple(worker_by_region.values())
 
     def list_distinct(self) -> list[tuple[Region, list[Any]]]:
-        """Return each distinct region, with the shards of all workers that store it."""
+        """Return each distinct region with the shards of all workers that store it."""
         shards: dict[Region, list[Any]] = {}
         for region, shard in zip(self.regions, self.arrays, strict=True):
             shards.setdefault(region, []).append(shard)
         return list(shards.items())
 
     def scatter(self, whole: Any) -> None:
-        """Copy `whole`, an NDArray or anything that NumPy can read, into the shards. Convert its type.
+        """Copy a whole array into the shards, and convert its type.
 
-        To save memory, a memory-mapped file is read in small pieces.
+        `whole` is an NDArray or anything that NumPy can read. Large arrays are copied in small blocks to save memory.
         """
         whole = as_legacy(whole) if isinstance(whole, mx.nd.NDArray) else np.asanyarray(whole)
         if tuple(whole.shape) != self.shape:
@@ -162,7 +161,7 @@ class ShardedTensor:
         return mx.nd.array(whole[tuple(slice(*span) for span in region)], dtype=self.dtype)
 
     def gather(self, out: Any | None = None) -> Any:
-        """Assemble the whole array in `out` and return it. By default, `out` is a new array on the host."""
+        """Assemble the whole array in `out`, by default a new array on the host. Return it."""
         if out is not None and out.stype != "default":
             self.gather().tostype(out.stype).copyto(out)
             return out
@@ -173,7 +172,7 @@ class ShardedTensor:
         return out
 
     def gather_region(self, region: Region) -> npt.NDArray[Any]:
-        """Return the elements of a region, on the host. Raise ShapeError if the region is not inside the tensor."""
+        """Return the elements of a region as a NumPy array. Raise ShapeError for a region outside the tensor."""
         spans = [tuple(span) for span in region]
         if len(spans) != len(self.shape) or any(
             not 0 <= begin <= end <= extent for (begin, end), extent in zip(spans, self.shape, strict=True)
@@ -203,12 +202,12 @@ class ShardedTensor:
 
 
 def as_legacy(array: Any) -> Any:
-    """Return an `mx.np` array as an NDArray in the same memory. Return any other array unchanged."""
+    """Return an `mx.np` array as an NDArray in the same memory. Other arrays are returned unchanged."""
     return array.as_nd_ndarray() if isinstance(array, mx.np.ndarray) else array
 
 
 def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
-    """Divide a tensor into regions of at most `most_bytes` bytes each. Yield them in memory order."""
+    """Yield regions of at most `most_bytes` bytes that together cover a tensor, in memory order."""
     if not shape:
         yield ()
         return
@@ -227,7 +226,7 @@ def _has_whole_rows(region: Region, whole: Any) -> bool:
 
 
 def cut(whole: Any, region: Region) -> Any:
-    """Return a region of an array. If only the first dimension is cut, the result is a view."""
+    """Return a region of an array. It is a view if only the first dimension is cut."""
     if _has_whole_rows(region, whole):
         return whole[region[0][0] : region[0][1]] if region else whole
     if whole.ndim > MOST_SLICED_DIMENSIONS:
@@ -237,7 +236,7 @@ def cut(whole: Any, region: Region) -> Any:
 
 
 def paste(part: Any, whole: Any, region: Region) -> None:
-    """Write the array `part` (on any device) into a region of the array `whole`."""
+    """Copy the array `part` into a region of `whole`. They may be on different devices."""
     if _has_whole_rows(region, whole):
         part.copyto(cut(whole, region))
         return
@@ -250,9 +249,9 @@ def paste(part: Any, whole: Any, region: Region) -> None:
 
 
 def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, ...], Region]:
-    """Merge dimensions that the region covers completely.
+    """Merge dimensions that a region covers completely.
 
-    Return a shape and a region with the same elements and fewer dimensions.
+    Return the new shape and the new region. Both have fewer dimensions and the same elements.
 
     >>> merge_dimensions((4, 2, 3, 5), ((1, 3), (0, 2), (0, 1), (0, 5)))
     ((8, 15), ((2, 6), (0, 5)))
@@ -281,8 +280,5 @@ def count_writes(array: Any) -> int:
 
 
 def digest(array: Any) -> int:
-    """Return a number that changes if the contents of an NDArray change.
-
-    Return 0 if the array is not on the host, or is sparse.
-    """
+    """Return a number that depends on the contents of an NDArray. It is 0 for sparse arrays and on GPUs."""
     return 0 if array.stype != "default" else _mxnet.array_digest(array.handle.value)

@@ -37,11 +37,6 @@ Callback = Callable[[bytes, str, int], None]
 
 
 class _NodeOutput(NamedTuple):
-    """An output of a node: the tensor whose shard it is, and the worker that computes it.
-
-    `is_in_transit` is True if the output is not a shard, but a partial result or data fetched from other workers.
-    """
-
     tensor: int
     worker: int
     is_in_transit: bool
@@ -49,16 +44,16 @@ class _NodeOutput(NamedTuple):
 
 @dataclass
 class MonitoredTensor:
-    """A tensor, as an MXNet monitor sees it.
+    """A tensor with the name and shape that an MXNet monitor sees.
 
     Attributes
     ----------
     name, shape
-        MXNet's name and shape of the tensor.
+        Name and shape in MXNet.
     op
-        The type of the operator that computes the tensor, such as "Convolution".
+        Type of the operator that computes the tensor, such as "Convolution".
     inputs
-        For the operator's first output, the names of its inputs: Tofu's name and MXNet's. For other outputs, empty.
+        Names of the operator's inputs, in Tofu and in MXNet. Empty unless the tensor is the operator's first output.
     """
 
     name: str
@@ -68,7 +63,7 @@ class MonitoredTensor:
 
 
 class MonitoredTensors:
-    """The computed tensors and the operators of a model, with their names on one device."""
+    """All computed tensors of a model, with the names that they have on one device."""
 
     def __init__(self, graph: Graph, native: Any) -> None:
         nodes, input_names = _mxnet.nodes(native.handle.value), _mxnet.monitored_inputs(native.handle.value)
@@ -94,9 +89,9 @@ class MonitoredTensors:
 
 
 class WholeTensors:
-    """Assemble shards as workers compute them, and pass whole tensors to a monitor's `callback`.
+    """Assemble whole tensors from shards, and pass them to a monitor's `callback`.
 
-    `read_variable` returns the whole array of a variable. It is None if the monitor ignores inputs.
+    `read_variable` returns the whole array of a variable, or is None if the monitor ignores inputs.
     """
 
     def __init__(
@@ -120,7 +115,7 @@ class WholeTensors:
         self._whole_by_tensor: dict[str, Any] = {}
 
     def __call__(self, name: bytes, handle: Any) -> None:
-        """Receive one array that a worker has computed."""
+        """Receive an array that a worker has computed."""
         array = mx.nd.NDArray(ctypes.c_void_p(getattr(handle, "value", handle)), writable=False)
         operator, _, worker_and_output = name.decode().rpartition("@")
         worker, _, output_name = worker_and_output.partition("_")
@@ -195,12 +190,8 @@ class WholeTensors:
 
 
 class _WrittenForm(NamedTuple):
-    """How a tensor that no operator reads is split.
-
-    Each round of the plan splits dimension `layout[round]`, or none (-1). In `partial_rounds`, workers compute partial
-    results, which `reduce` combines.
-    """
-
+    # Layout of a tensor that no operator reads. Round n of the plan splits dimension `layout[n]`, or none (-1). In
+    # `partial_rounds`, workers compute partial results that `reduce` combines.
     layout: list[int]
     partial_rounds: tuple[int, ...] = ()
     reduce: Callable[[Any, Any], Any] = mx.nd.add
