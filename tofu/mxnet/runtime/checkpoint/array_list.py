@@ -31,9 +31,9 @@ Unpack = Callable[[str], tuple[Any, ...]]  # reads the next values of the file, 
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array in a file. Its elements start at byte `offset`.
+    """Position, shape and type of an array in a file.
 
-    For a sparse array, `indices` has the positions of the stored elements or rows.
+    The elements start at byte `offset`. For a sparse array, `indices` locates the positions of its stored elements.
     """
 
     shape: tuple[int, ...]
@@ -42,9 +42,9 @@ class StoredArray:
     indices: tuple[StoredArray, ...] = ()
 
     def map(self, file: IO[bytes]) -> Any:
-        """Return the elements as a memory-mapped array. A sparse array is read into memory and becomes dense.
+        """Return the elements as a memory-mapped array. Sparse arrays are read into memory as dense arrays.
 
-        Raise ValueError if indices are wrong.
+        Raise ValueError for wrong indices.
         """
         if self.indices:
             return self._read_dense(file)
@@ -73,7 +73,7 @@ class StoredArray:
 
 
 def find_arrays(file: IO[bytes]) -> tuple[dict[str, StoredArray], int]:
-    """Return the arrays of the file by name, and the position where the list of names ends.
+    """Return the arrays of a file by name, and the position at which the list of names ends.
 
     Raise ValueError if the file is damaged or not a `.params` file.
     """

@@ -28,9 +28,9 @@ CPU = 1  # MXNet's code of the array's device type
 
 
 def save_shards(path: str, tensors: Mapping[str, ShardedTensor], steps: int | None = None) -> str:
-    """Write tensors under their names in the format of `mx.nd.save`. Return a digest of the file.
+    """Write tensors by name to a file in the format of `mx.nd.save`. Return a digest of the file.
 
-    `steps` is the number of updates that the optimizer has made.
+    `steps` is the optimizer's number of updates so far.
     """
     with replace_atomically(path) as raw:
         file = SealedWriter(raw)
@@ -57,10 +57,9 @@ def _write_tensor(file: SealedWriter, tensor: ShardedTensor) -> None:
 
 
 class ParameterFile(Mapping[str, Any]):
-    """The arrays of a `.params` file by name. Each array is read when it is accessed. `shapes` has all shapes.
+    """The arrays of a `.params` file by name. An array is read when it is accessed.
 
-    If the file has no checksum, `seal` is None, and a warning is shown. The file stays open. Raises TofuError if the
-    file is damaged or not a `.params` file.
+    A file without a checksum causes a warning. Raise TofuError if the file is damaged or not a `.params` file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -98,7 +97,7 @@ class ParameterFile(Mapping[str, Any]):
         return lambda: elements
 
     def select(self, kind: str) -> ParameterFile:
-        """Return the parameters ("arg") or the auxiliary states ("aux"), without this prefix of their names."""
+        """Return only the parameters ("arg") or only the auxiliary states ("aux"). Names lose this prefix."""
         selection, prefix = copy(self), kind + ":"
         selection._whole = self  # keeps the file open
         names = {name.removeprefix(prefix): name for name in self.shapes if name.startswith(prefix)}
@@ -107,7 +106,7 @@ class ParameterFile(Mapping[str, Any]):
         return selection
 
     def elements(self, name: str) -> Any:
-        """Return an array as a memory-mapped array, so that callers can read a part of it."""
+        """Return an array as a memory-mapped array, so that parts of it can be read."""
         return self._readers[name]()
 
     def __getitem__(self, name: str) -> Any:
@@ -125,7 +124,7 @@ class ParameterFile(Mapping[str, Any]):
 
 
 def warn_of_no_seal(path: str) -> None:
-    """Warn that a file without a checksum may be damaged. MXNet and Tofu 0.1 write such files."""
+    """Warn that a file has no checksum, like files of MXNet and Tofu 0.1."""
     warnings.warn(
         f"{path} has no checksum, like all files of MXNet and Tofu 0.1: damage to its numbers would not be noticed. "
         "Save it again with Tofu to add one.",

@@ -29,10 +29,14 @@ REMEDY = "Use an undamaged copy, or another epoch."
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a checkpoint file, which are stored in the seal.
+    """Facts that the seal of a checkpoint file stores.
 
-    `steps` is the number of the optimizer's updates, or None without an optimizer. In a file of optimizer states,
-    `parameters` is the digest of the file of parameters.
+    Attributes
+    ----------
+    steps
+        The optimizer's number of updates, or None without an optimizer.
+    parameters
+        Only in a file of optimizer states: digest of the file of parameters.
     """
 
     steps: int | None = None
@@ -41,7 +45,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Seal:
-    """The checked seal of a file. The file's content ends at byte `end`."""
+    """The seal of a file: facts and a digest. The seal starts at byte `end`."""
 
     facts: Facts
     digest: str
@@ -49,19 +53,19 @@ class Seal:
 
 
 class SealedWriter:
-    """A file for writing, which computes a digest of all bytes."""
+    """A file for writing that computes a digest of all bytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
 
     def write(self, data: Any) -> int:
-        """Write bytes, or an object with bytes, such as a NumPy array."""
+        """Write bytes or an array."""
         self._hash.update(data)
         return self._file.write(data)
 
     def seal(self, facts: Facts) -> str:
-        """Write `facts` and the digest at the end of the file. Return the digest as text."""
+        """Write `facts` and the digest at the end of the file. Return the digest."""
         text = json.dumps(asdict(facts), sort_keys=True).encode()
         self.write(text)
         self._file.write(TAIL.pack(self._hash.digest(), len(text), MAGIC))
@@ -69,7 +73,10 @@ class SealedWriter:
 
 
 def read_seal(file: IO[bytes], path: str) -> Seal | None:
-    """Check the whole file and return its seal, or None if it has none. Raise TofuError if the file is damaged."""
+    """Check a file against its seal, and return the seal. Return None for a file without a seal.
+
+    Raise TofuError if the file is damaged.
+    """
     size = os.fstat(file.fileno()).st_size
     if size < TAIL.size:
         return None
@@ -103,7 +110,7 @@ def _compute_digest(file: IO[bytes], length: int) -> bytes:
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a file for reading. Raise TofuError if this fails, or for a pipe, which may block."""
+    """Open a file for reading. Raise TofuError if this fails, or if the file is a pipe."""
     name = os.fspath(path)
     try:
         if stat.S_ISREG(os.stat(name).st_mode):
@@ -115,7 +122,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def check_belongs(parameters: Seal | None, states: Seal | None, parameter_path: str, state_path: str) -> None:
-    """Raise TofuError if the files of parameters and of optimizer states are from different checkpoints."""
+    """Raise TofuError if parameters and optimizer states are from different checkpoints."""
     if parameters is None or states is None:
         return
     parameter_steps, state_steps = parameters.facts.steps, states.facts.steps

@@ -34,7 +34,7 @@ MEMO_OPCODES = {"PUT", "BINPUT", "LONG_BINPUT"}
 
 
 def save_states(path: str, content: Any, facts: Facts) -> None:
-    """Write the optimizer and its states in MXNet's format. The host stores at most one whole array at a time."""
+    """Write an optimizer and its states in MXNet's format. Arrays are written one by one to save memory."""
     with replace_atomically(path) as raw:
         file = SealedWriter(raw)
         pickler = pickle.Pickler(file)
@@ -44,10 +44,10 @@ def save_states(path: str, content: Any, facts: Facts) -> None:
 
 
 def load_states(path: str | os.PathLike[str], user_classes: Collection[type]) -> tuple[Any, Seal | None]:
-    """Return the contents of a file of optimizer states, and the seal.
+    """Return the contents and the seal of a file of optimizer states.
 
-    The file may contain objects of classes in the modules of `user_classes`. Raise TofuError if the file is damaged or
-    has no optimizer states. Warn if the file has no seal.
+    Besides MXNet's classes, the file may contain classes in the modules of `user_classes`. Raise TofuError for a
+    damaged or wrong file. Warn if the file has no seal.
     """
     name = os.fspath(path)
     with open_regular(name) as file:
@@ -96,5 +96,5 @@ class _StatesReader(pickle.Unpickler):
 
 
 def optimizer_types(optimizer: mx.optimizer.Optimizer) -> set[type]:
-    """Return all classes in the pickle of an optimizer."""
+    """Return the optimizer's class and the classes of its attributes."""
     return {type(optimizer), *(type(value) for value in vars(optimizer).values())}

@@ -27,8 +27,7 @@ class Cluster:
     Parameters
     ----------
     kvstore
-        A synchronous distributed kvstore of MXNet, such as "dist_sync". It finds the machines by environment variables
-        such as DMLC_PS_ROOT_URI.
+        A synchronous distributed kvstore of MXNet, such as "dist_sync".
     """
 
     def __init__(self, kvstore: Any) -> None:
@@ -37,11 +36,11 @@ class Cluster:
 
     @property
     def machines(self) -> int:
-        """Number of machines that train. Each machine runs one process."""
+        """Number of machines. Each runs one process."""
         return int(self.kvstore.num_workers)
 
     def share(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
-        """Copy the first machine's parameters to all machines. Raise PlanError if the machines have different plans."""
+        """Copy the first machine's parameters to all machines. Raise PlanError if machines have different plans."""
         compare_plans(self.kvstore, executor.partition.plan.to_json())
         shards = list(self._list_shards({name: executor.variables[name] for name in names}))
         for key, copies in shards:
@@ -68,12 +67,12 @@ class Cluster:
 
 
 def make_key() -> int:
-    """Return an unused key of the kvstore. All machines get the same keys in the same order."""
+    """Return a new key for the kvstore. All machines get the same keys in the same order."""
     return next(_keys)
 
 
 def compare_plans(kvstore: Any, text: str) -> None:
-    """Raise PlanError if `text`, which describes this machine's plan, differs from the first machine's text."""
+    """Raise PlanError unless all machines pass the same `text`, which describes their plan."""
     digest = zlib.crc32(text.encode()) % (1 << 20)  # a float32 holds it exactly
     first_digest = mx.nd.array([digest])
     kvstore.broadcast(make_key(), first_digest, first_digest)
@@ -85,9 +84,9 @@ def compare_plans(kvstore: Any, text: str) -> None:
 
 
 def read_kvstore(kvstore: Any) -> Cluster | None:
-    """Return the machines that a kvstore connects. Return None if there is only this machine.
+    """Return the machines that a kvstore connects, or None if there is only this machine.
 
-    Raise UnsupportedError for an asynchronous kvstore, which does not add gradients.
+    Raise UnsupportedError for an asynchronous kvstore.
     """
     kvstore_type = str(getattr(kvstore, "type", kvstore))
     if "dist" not in kvstore_type:

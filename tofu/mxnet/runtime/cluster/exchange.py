@@ -14,7 +14,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 def read_shards(array: ParameterArray, layout: ShardedTensor) -> ShardedTensor:
-    """Return the values of an array, split like `layout`. Raise UnsupportedError if their type differs."""
+    """Return the values of an array, split like `layout`. Raise UnsupportedError if their types differ."""
     array.before_use()
     tensor = array.tensor
     if tensor.dtype != layout.dtype:
@@ -26,14 +26,14 @@ def read_shards(array: ParameterArray, layout: ShardedTensor) -> ShardedTensor:
 
 
 def write_shards(array: ParameterArray, tensor: ShardedTensor) -> None:
-    """Copy `tensor`, which `read_shards` has returned, into the array."""
+    """Copy `tensor` into the array. `read_shards` returned this tensor."""
     if tensor is not array.layout:
         array.layout.scatter(tensor.gather())
     array.note_change()
 
 
 def describe_layouts(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, ShardedTensor], str]:
-    """Return the current split of each array, and a text that is equal if two machines have equal splits."""
+    """Return how each array is split: as tensors of zeros, and as text."""
     layouts = {index: array.layout.zeros_like() for index, array in arrays.items()}
     lines = []
     for index, layout in layouts.items():
@@ -43,6 +43,6 @@ def describe_layouts(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, Sh
 
 
 def parameter_array(parameter: Any) -> ParameterArray | None:
-    """Return the array of a Gluon parameter, or None if the parameter is not split over workers."""
+    """Return the array of a Gluon parameter, or None if the parameter is not split."""
     values = parameter._data
     return values[0] if values and isinstance(values[0], ParameterArray) else None

@@ -25,12 +25,12 @@ _HAS_COMPARED_PLANS = "_tofu_compared"  # attribute of an optimizer: True once t
 
 
 def is_distributed(optimizer: Any) -> bool:
-    """Return True for Horovod's optimizer, without importing Horovod."""
+    """Return True for Horovod's DistributedOptimizer. Does not import Horovod."""
     return _is_instance(optimizer, OPTIMIZER)
 
 
 def is_horovod_trainer(trainer: Any) -> bool:
-    """Return True for Horovod's Gluon Trainer, without importing Horovod."""
+    """Return True for Horovod's Gluon Trainer. Does not import Horovod."""
     return _is_instance(trainer, TRAINER)
 
 
@@ -39,12 +39,12 @@ def _is_instance(value: Any, class_name: str) -> bool:
 
 
 def own_optimizer(optimizer: Any) -> Any:
-    """Return the MXNet optimizer inside Horovod's optimizer, or `optimizer` if it is not Horovod's."""
+    """Return the MXNet optimizer inside Horovod's optimizer. Return any other optimizer unchanged."""
     return optimizer._optimizer if is_distributed(optimizer) else optimizer
 
 
 def scaled_machines(optimizer: Any) -> int:
-    """Return the number by which Horovod divides `rescale_grad`, or 1 for other optimizers."""
+    """Return the number of machines by which Horovod divides `rescale_grad`. Return 1 without Horovod."""
     is_scaled = is_distributed(optimizer) and optimizer._average_in_framework
     return int(optimizer._process_set.size()) if is_scaled else 1
 
@@ -104,7 +104,7 @@ class _Shard:
 
 
 class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """A Horovod Trainer that averages shards. Created by `send_shards`."""
+    """A Horovod Trainer that averages shards of gradients over machines."""
 
     _params: list[Any]
     _process_set: Any

@@ -20,11 +20,17 @@ Measure = Callable[[Sequence[Pair]], float]  # bytes per second of all pairs tog
 
 @dataclass(frozen=True)
 class Interconnect:
-    """Bandwidths that were measured between GPUs.
+    """Bandwidths between GPUs.
 
-    `pairs[i][j]` is the bandwidth at which devices[i] reads from devices[j]. `levels` describes groups of GPUs with
-    equal bandwidths, the largest groups first: the number of smaller groups in each group, and the bandwidth of all
-    GPUs together.
+    Attributes
+    ----------
+    devices
+        Numbers of the GPUs.
+    pairs
+        `pairs[i][j]` is the bandwidth at which devices[i] reads from devices[j].
+    levels
+        ((2, a), (4, b)) for 2 groups of 4 GPUs. The bandwidth of all GPUs together is `a` between groups, and `b`
+        within groups.
     """
 
     devices: tuple[int, ...]
@@ -32,7 +38,7 @@ class Interconnect:
     levels: tuple[tuple[int, float], ...]
 
     def to_json(self) -> str:
-        """Return a JSON text for the option `topology=`."""
+        """Return JSON for the option `topology=`."""
         plain = {
             "levels": [{"workers": parts, "bytes_per_second": round(rate)} for parts, rate in self.levels],
             "devices": self.devices,
@@ -42,7 +48,7 @@ class Interconnect:
 
 
 def measure_interconnect(count: int, measure: Measure) -> Interconnect:
-    """Measure the bandwidth of each pair of GPUs alone, and of all GPUs at once."""
+    """Measure the bandwidth of each pair of GPUs alone, and of all GPUs together."""
     rate_by_devices = {(i, j): measure([(i, j)]) for i in range(count) for j in range(count) if i != j}
     devices = _order_devices(count, rate_by_devices)
     rates = {(a, b): rate_by_devices[devices[a], devices[b]] for a in range(count) for b in range(count) if a != b}
@@ -70,10 +76,7 @@ def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Group GPUs that read from each other equally fast, then group these groups.
-
-    Return [2, 4] for 2 large groups of 4 GPUs each.
-    """
+    """Return [2, 4] for 2 groups of 4 GPUs that read from each other equally fast."""
     level_parts: list[int] = []
     block = 1
     while block < count:
@@ -91,7 +94,7 @@ def _is_level(block: int, larger_block: int, rates: dict[Pair, float]) -> bool:
 
 
 def measure_with_cupy() -> tuple[int, Measure]:
-    """Return the number of GPUs that CuPy sees, and a function that measures them.
+    """Return the number of GPUs, and a function that measures them with CuPy.
 
     Raise DeviceError if there are fewer than two GPUs.
     """

@@ -16,18 +16,18 @@ from tofu.validation import show_with_type
 
 @dataclass(frozen=True)
 class ArrayAllocator:
-    """An object that allocates whole arrays for the arguments, gradients and states of a model.
+    """Allocate whole arrays for arguments, gradients and auxiliary states.
 
     Attributes
     ----------
     shapes, types, contexts
-        Shape, type and device of each array, by name of the argument or state.
+        Shape, type and device of each array, by name.
     sharded
-        Names of the arguments and states that need no whole array, only shards.
+        Names of arguments and states that need only shards.
     shared
-        Names of the arguments and states that use another executor's arrays if possible.
+        Names of arguments and states that use another executor's arrays if possible.
     buffer
-        MXNet's `shared_buffer`: arrays that several executors share, by name.
+        MXNet's `shared_buffer`: arrays by name that several executors share.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -42,9 +42,9 @@ class ArrayAllocator:
             raise ArgumentTypeError(f"shared_buffer is a dict of names and arrays, not {show_with_type(self.buffer)}.")
 
     def allocate(self, name: str, old_arrays: Mapping[str, Any], key: str, stype: str = "default") -> Any:
-        """Return an array for the argument, gradient or state `name`, or None if it needs only shards.
+        """Return an array for an argument, gradient or state. Return None if it needs only shards.
 
-        `old_arrays` has the arrays of another executor, by name. `key` is the array's name in `buffer`.
+        `old_arrays` has another executor's arrays by name. `key` is the name in `buffer`.
         """
         if name in self.shared or self.buffer is None:
             existing = old_arrays.get(name) if name in self.shared else None
@@ -69,5 +69,5 @@ class ArrayAllocator:
 
 
 def view_beginning(array: Any, shape: tuple[int, ...]) -> Any:
-    """Return an array of this shape in the memory of the first elements of `array`."""
+    """Return an array of this shape that shares the first elements of `array`."""
     return array if tuple(array.shape) == shape else array.reshape((-1,))[: prod(shape)].reshape(shape)

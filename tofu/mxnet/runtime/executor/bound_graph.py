@@ -25,9 +25,9 @@ _environment_lock = threading.RLock()
 
 
 class BoundGraph:
-    """A graph that MXNet runs on all workers. MXNet binds it at its first use, and again after `release`.
+    """A graph on the devices of all workers. MXNet allocates its memory at the first use.
 
-    `variables` has the shards of each argument and auxiliary state.
+    `variables` maps each argument and auxiliary state to its shards.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class BoundGraph:
 
     @cached_property
     def bound(self) -> Any:
-        """MXNet's executor of this graph."""
+        """The graph's MXNet executor."""
         symbol, shards = self.execution.symbol, {}
         for name, variable in self._variables.items():
             shards.update({shard_name(name, worker): array for worker, array in enumerate(variable.arrays)})
@@ -68,16 +68,16 @@ class BoundGraph:
 
     @property
     def handle(self) -> int:
-        """Pointer to MXNet's executor, for calls into C++."""
+        """Address of the MXNet executor, for calls into C++."""
         return int(self.bound.handle.value)
 
     @property
     def model_outputs(self) -> list[Any]:
-        """The shards of the model's outputs. Gradients are not included."""
+        """The shards of all outputs of the model. Gradients are not included."""
         return list(self.bound.outputs[: self.execution.n_model_outputs * len(self._contexts)])
 
     def output(self, position: int) -> ShardedTensor:
-        """Return an output of the model, or a gradient, as the graph's own shards."""
+        """Return an output or gradient as shards in the graph's own memory."""
         output, workers = self.execution.outputs[position], len(self._contexts)
         tensor = self.partition.graph.tensors[output.tensor]
         regions = find_shards(self.partition.problem, output.tensor, output.layout)
@@ -86,9 +86,9 @@ class BoundGraph:
 
     @cached_property
     def state_changes(self) -> list[tuple[list[int], list[int]]]:
-        """Pointers to the auxiliary states and to the outputs of each device.
+        """For each device, pointers to its auxiliary states and to its outputs.
 
-        An output may only be read after the states on the same device have changed.
+        Outputs may be read only after the states have changed.
         """
         devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self._contexts}
         for state in self.bound.aux_arrays:
@@ -98,21 +98,21 @@ class BoundGraph:
         return [(states, outputs) for states, outputs in devices.values() if states]
 
     def release(self) -> None:
-        """Free the memory of the graph, except output arrays that a caller still has."""
+        """Free the graph's memory. Output arrays stay valid if a caller has them."""
         self.__dict__.pop("bound", None)
         self.__dict__.pop("state_changes", None)
 
     def watch(self, callback: Any, monitor_all: bool) -> None:
-        """Call `callback` for each output of each operator while the graph runs."""
+        """While the graph runs, call `callback` for each output of each operator."""
         self._monitor = callback, monitor_all
         self.bound.set_monitor_callback(callback, monitor_all)
 
 
 @contextmanager
 def setting_variable(name: str, value: str) -> Iterator[None]:
-    """Set an environment variable inside a `with` block.
+    """Set an environment variable in a `with` block.
 
-    Only one thread at a time can run such a block. Ctrl-C has no effect inside it.
+    Only one thread at a time can be in such a block. Ctrl-C waits until its end.
     """
     with uninterrupted(), _environment_lock:
         old_value = os.environ.get(name)

@@ -30,18 +30,18 @@ Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]  # plans for shap
 
 
 class Executor:
-    """A partitioned model. Callers pass and receive whole arrays.
+    """A partitioned model with the interface of `mx.executor.Executor`. Callers use whole arrays.
 
     Parameters
     ----------
     arguments, gradients, states
-        Whole arrays by name. An array that exists only as shards is None.
+        Whole arrays by name, or None for arrays that exist only as shards.
     grad_req
         "write", "add" or "null" for each argument.
     compile_for
         Function that plans the model for other input shapes.
     shared
-        An executor with the same arrays, whose shards are reused if both plans split them equally.
+        Another executor with the same arrays. Its shards are used again if both plans split them equally.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Executor:
 
     @property
     def grad_arrays(self) -> list[Any]:
-        """Whole gradients, in the order of `list_arguments()`. An argument with grad_req "null" has None."""
+        """Whole gradients, in the order of `list_arguments()`. None for arguments with grad_req "null"."""
         return list(self.grad_dict.values())
 
     @property
@@ -106,7 +106,7 @@ class Executor:
 
     @property
     def outputs(self) -> list[Any]:
-        """Whole outputs, which each forward pass overwrites."""
+        """Whole outputs. Each forward pass overwrites them."""
         return self._outputs
 
     @cached_property
@@ -160,10 +160,10 @@ class Executor:
         )
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Run the backward pass. Write the gradients to `grad_dict`, or add them if `grad_req` is "add".
+        """Run the backward pass. Write gradients to `grad_dict`, or add them if `grad_req` is "add".
 
-        `out_grads` has the gradient of every output that is not a loss. If no forward pass has run, run one first.
-        Raise TofuError if the last forward pass ran in the other mode (training or inference) and had other results.
+        `out_grads` has a gradient for every output that is not a loss. If no forward pass has run, one runs first.
+        Raise TofuError if the gradients would be wrong after a forward pass for inference.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
@@ -219,10 +219,7 @@ class Executor:
         return True
 
     def _may_differ(self, name: str, whole: Any) -> bool:
-        """Return True if a whole array may differ from its shards.
-
-        MXNet counts its own writes. Writes by other libraries change the array's digest.
-        """
+        # MXNet counts its own writes. Writes by other libraries change the array's digest.
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
             whole.move(variable)
@@ -249,7 +246,7 @@ class Executor:
         aux_params: Mapping[str, Any] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy parameters and auxiliary states into this executor's arrays."""
+        """Copy parameters and auxiliary states into this executor's arrays. Raise TofuError for unknown names."""
         arguments = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
         states = [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
         parameters = [*arguments, *states]
@@ -271,10 +268,10 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: tuple[int, ...]
     ) -> Executor:
-        """Return an executor for other input shapes. Both executors share their arrays.
+        """Return an executor for the input shapes in `kwargs`. Both executors share arrays.
 
-        `kwargs` has the new shapes. With `partial_shaping`, other arguments may get new shapes, too. With
-        `allow_up_sizing`, arrays may grow. Raise ShapeError for other changes.
+        `partial_shaping` allows that shapes of other arguments change. `allow_up_sizing` allows that arrays grow.
+        Otherwise, these changes raise ShapeError.
         """
         check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}
@@ -318,12 +315,12 @@ class Executor:
         return reshaped
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call `callback(name, handle)` with each array that the model computes."""
+        """Call `callback(name, handle)` for each array that the model computes."""
         self._monitor = callback, monitor_all
         watch_whole(self.sharded, callback, monitor_all)
 
     def debug_str(self) -> str:
-        """Return MXNet's description of the graph that runs on all workers."""
+        """Return MXNet's description of the graph that all workers run."""
         return self.sharded.debug_str()
 
 

@@ -38,7 +38,7 @@ class AllocationFailureError(OutOfMemoryError, mx.base.MXNetError):  # type: ign
 
 
 def find_failure(arrays: Sequence[Any]) -> Exception | None:
-    """Wait for arrays. Return the first error that MXNet raises, or None."""
+    """Wait for arrays, and return MXNet's first error or None."""
     failure: Exception | None = None
     for array in arrays:
         try:
@@ -49,7 +49,7 @@ def find_failure(arrays: Sequence[Any]) -> Exception | None:
 
 
 def forget_failures(failure: Exception) -> Exception:
-    """Wait for all operators, and clear their errors. Return one error with all messages."""
+    """Wait for all operators, and clear MXNet's errors. Return one error with all messages."""
     try:
         mx.nd.waitall()
     except mx.base.MXNetError as other:
@@ -59,7 +59,7 @@ def forget_failures(failure: Exception) -> Exception:
 
 
 def raise_failure(arrays: Sequence[Any]) -> None:
-    """Wait until the arrays are computed. Raise the first error."""
+    """Wait for arrays, and raise MXNet's first error."""
     failure = find_failure(arrays)
     if failure is not None:
         try:
@@ -69,7 +69,7 @@ def raise_failure(arrays: Sequence[Any]) -> None:
 
 
 def summarise(error: BaseException) -> str:
-    """Return an MXNet error in one line, without file names, stack trace, and lists of known arguments."""
+    """Return an MXNet error as one line without its stack trace."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     unknown_argument = next((line for line in lines if ", Possible Arguments:" in line), None)
     line = lines[-1]
@@ -79,13 +79,13 @@ def summarise(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if an error of MXNet means that memory could not be allocated."""
+    """Return True if memory could not be allocated."""
     return NO_MEMORY.search(str(error)) is not None
 
 
 @contextmanager
 def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Iterator[None]:
-    """Raise OutOfMemoryError, with the bytes needed and free, if an allocation in a `with` block fails."""
+    """Raise OutOfMemoryError with advice if an allocation in the `with` block fails."""
     free = read_free_bytes()
     try:
         yield
@@ -96,10 +96,7 @@ def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Ite
 
 
 def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
-    """Collect garbage if the plan needs much of the free memory.
-
-    Raise OutOfMemoryError if the plan needs more memory than the machine has.
-    """
+    """Collect garbage before a large model is bound. Raise OutOfMemoryError if it needs more than the machine has."""
     host_bytes = _count_host_bytes(plan, contexts)
     if host_bytes > SMALL_FRACTION * read_free_bytes() or any(c.device_type != "cpu" for c in contexts):
         gc.collect()
@@ -108,7 +105,7 @@ def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
 
 
 def describe_lack(plan: Plan, contexts: Sequence[Any], activity: str, free: float) -> str:
-    """Return an error message with the bytes needed, the bytes free, and what the user can do."""
+    """Return an error message with the bytes needed, the bytes free, and advice."""
     largest = max(plan.worker_bytes, default=0)
     host_bytes = _count_host_bytes(plan, contexts)
     on_host = f", {format_bytes(host_bytes)} on this machine's CPU together" if host_bytes else ""
@@ -124,7 +121,7 @@ def _count_host_bytes(plan: Plan, contexts: Sequence[Any]) -> int:
 
 
 def check_process(process_id: int) -> None:
-    """Raise UnsupportedError if this process is a fork of `process_id`. MXNet cannot run in a fork."""
+    """Raise UnsupportedError in a fork of the process `process_id`, because MXNet cannot run in a fork."""
     if os.getpid() != process_id:
         raise UnsupportedError(
             f"This model was bound in process {process_id} and cannot run in {os.getpid()}, which was forked from it: a fork has "

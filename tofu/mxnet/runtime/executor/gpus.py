@@ -23,7 +23,7 @@ MAJOR_VERSIONS = range(5, 9)
 
 
 def check_gpus(contexts: Sequence[Any]) -> None:
-    """Raise DeviceError if MXNet has no kernels for a GPU, or if workers mix GPUs and CPUs."""
+    """Raise DeviceError if MXNet does not support a GPU, or if GPUs and CPUs are mixed."""
     gpus = [context for context in contexts if context.device_type == "gpu"]
     if not gpus:
         return
@@ -51,10 +51,7 @@ def _find_model(context: Any) -> tuple[str, int]:
 
 
 def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
-    """Raise OutOfMemoryError if a GPU has too little free memory for its workers.
-
-    MXNet rounds up the sizes of arrays. The needed memory includes these bytes.
-    """
+    """Raise OutOfMemoryError if a GPU has too little free memory for its workers."""
     if all(context.device_type != "gpu" for context in contexts):
         return
     needed_bytes: dict[Any, int] = {}
@@ -74,9 +71,9 @@ def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
 
 
 def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
-    """Compile the GPU kernels of a graph, and test if GPUs can read each other's memory.
+    """Compile the GPU kernels of a graph, and test whether GPUs can read each other's memory.
 
-    Warn if they cannot. Raise DeviceError if the driver or compiler fails, or if a GPU reads wrong bytes.
+    Warn if they cannot. Raise DeviceError if compiling fails or if a GPU reads wrong bytes.
     """
     if any(context.device_type != "gpu" for context in contexts):
         return

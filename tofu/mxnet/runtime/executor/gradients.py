@@ -18,14 +18,14 @@ class _Values(Enum):
 
 
 class Gradients:
-    """Gradients that the graph of a training step computes.
+    """Gradients that a training step computes.
 
     Attributes
     ----------
     names
         Names of the arguments that have gradients.
     sums
-        For arguments with grad_req="add", the sums of all gradients so far, by name.
+        Sum of all gradients so far, by name, for arguments with grad_req="add".
     """
 
     def __init__(self, graph: BoundGraph) -> None:
@@ -38,25 +38,25 @@ class Gradients:
 
     @property
     def are_current(self) -> bool:
-        """True if the graph still has the gradients of the last backward pass."""
+        """True if the gradients are from the last backward pass."""
         return self._values is _Values.CURRENT
 
     @property
     def are_readable(self) -> bool:
-        """True if the gradients are computed and not overwritten."""
+        """True if the gradients are computed and not yet overwritten."""
         return self._values in (_Values.CURRENT, _Values.EARLIER)
 
     def find_output(self, name: str) -> int:
-        """Return the position of an argument's gradient among the graph's outputs."""
+        """Return the number of the graph's output that is the gradient of argument `name`."""
         return self._graph.execution.n_model_outputs + self.names.index(name)
 
     def note_forward(self) -> None:
-        """Note that a forward pass for training starts."""
+        """Call this before a forward pass for training."""
         if self._values is not _Values.ZERO:
             self.invalidate()
 
     def note_backward(self) -> None:
-        """Note that a backward pass starts."""
+        """Call this before a backward pass."""
         self._values, self._earlier = _Values.CURRENT, {}
 
     def invalidate(self) -> None:
@@ -84,7 +84,7 @@ class Gradients:
         return self._earlier.setdefault(name, self._make_zeros(name))
 
     def keep(self, earlier: Gradients) -> None:
-        """Copy another executor's gradients. They stay readable until the next forward pass for training."""
+        """Copy another executor's gradients. They stay valid until the next forward pass for training."""
         if not earlier.are_readable:
             self._values = earlier._values
         else:
@@ -99,14 +99,14 @@ class Gradients:
         return self._graph.output(self.find_output(name)).zeros_like()
 
     def forget(self, earlier: Gradients) -> None:
-        """Mark the gradients as overwritten if another executor has computed gradients."""
+        """Mark the gradients as overwritten if `earlier` has computed gradients."""
         if earlier._values is not _Values.ZERO:
             self.invalidate()
 
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
-        """Start a sum of gradients for each argument in `names`, as grad_req="add" requests.
+        """Start the sums of gradients that grad_req="add" requests.
 
-        A sum starts with the tensor in `shared`, or with zeros if this tensor is missing or split differently.
+        A sum starts with the tensor in `shared`. It starts with zeros if the tensor is missing or split differently.
         """
         for name in names:
             zeros, shared_sum = self._make_zeros(name), shared.get(name)

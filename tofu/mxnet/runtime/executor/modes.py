@@ -31,20 +31,20 @@ def _draws_in_inference(operator: Operator) -> bool:
 
 
 def draws_in_inference(graph: Graph) -> bool:
-    """Return True if an operator of the model draws random numbers even in inference."""
+    """Return True if an operator draws random numbers even in inference."""
     return any(map(_draws_in_inference, _list_forward(graph)))
 
 
 def has_two_modes(graph: Graph) -> bool:
-    """Return True if an operator of the model computes other results in training than in inference."""
+    """Return True if an operator computes other results in training than in inference."""
     return any(map(_has_two_modes, _list_forward(graph)))
 
 
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
-    """Raise TofuError if an operator has no right gradient after forward(is_train=False).
+    """Raise TofuError if gradients would be wrong after forward(is_train=False).
 
-    Such operators compute other results in training, draw new random numbers, or save nothing for a gradient. If
-    `runs_again` is False, no operator draws new numbers.
+    They are wrong if an operator computes other results in training, or saves nothing for its gradient. If `runs_again`
+    is True, they are also wrong for random operators.
     """
     raise_together(
         TofuError,
@@ -62,7 +62,7 @@ def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
 def refuse_other_mode(graph: Graph, call: str) -> None:
     """Raise TofuError if an operator computes other results in training than in inference.
 
-    The message names the user's `call`, such as "backward(is_train=False)".
+    `call` is the user's call for the message, such as "backward(is_train=False)".
     """
     raise_together(
         TofuError,
@@ -72,7 +72,7 @@ def refuse_other_mode(graph: Graph, call: str) -> None:
 
 
 def refuse_second_run(graph: Graph) -> None:
-    """Raise TofuError if a second forward pass would change results or states."""
+    """Raise TofuError if a second forward pass would compute other results or change states again."""
     raise_together(
         TofuError,
         "backward() was called twice after one forward(is_train=True). The first call reused the memory of the forward results, and these "

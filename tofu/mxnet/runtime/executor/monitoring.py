@@ -14,9 +14,9 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class MonitoredShards:
-    """The executor that an `mx.mon.Monitor` sees, with whole arrays.
+    """An executor for `mx.mon.Monitor` that shows whole arrays.
 
-    `find_executor` returns the executor in use.
+    `find_executor` returns the real executor.
     """
 
     def __init__(self, find_executor: Callable[[], ShardedExecutor], symbol: Any) -> None:
@@ -25,12 +25,12 @@ class MonitoredShards:
         self._callback: tuple[Any, bool] | None = None  # the bool is True if it also sees the inputs of operators
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call `callback` with each whole tensor that the model computes."""
+        """Call `callback` for each whole tensor that the model computes."""
         self._callback = callback, monitor_all
         self.attach()
 
     def attach(self) -> None:
-        """Install the callback in the executor that is in use."""
+        """Install the callback in the current executor."""
         if self._callback is not None:
             watch_whole(self._find_executor(), *self._callback)
 
@@ -52,7 +52,7 @@ class MonitoredShards:
 def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None], monitor_all: bool = False) -> None:
     """Call `callback(name, pointer)` with the whole array of each computed tensor.
 
-    The callback must free the array. If `monitor_all` is True, it also receives operators' inputs.
+    The callback must free the array. With `monitor_all`, it also receives the inputs of operators.
     """
     _install_callback(executor, lambda name, _, handle: callback(name, handle), monitor_all)
 
@@ -60,7 +60,7 @@ def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None
 def watch_operators(
     executor: ShardedExecutor, callback: Callable[[bytes, bytes, int], None], monitor_all: bool
 ) -> None:
-    """Call the Gluon hook `callback(name, operator, pointer)` for each whole tensor."""
+    """Call `callback(name, operator, pointer)`, a hook of Gluon, for each whole tensor."""
 
     def show(name: bytes, op: str, handle: int) -> None:
         if op:

@@ -46,23 +46,23 @@ logger = logging.getLogger("tofu")
 
 
 class ShardedExecutor:
-    """A planned model on the workers' devices. `tofu.bind` returns it.
+    """A planned model on the workers' devices, as `tofu.bind` returns it.
 
     Parameters
     ----------
     partition
-        The plan, and the graph to run.
+        The plan and the graph.
     contexts
         The workers' devices.
     shared
-        Variables of another executor. A variable's shards are reused if this plan splits it in the same way.
+        Variables of another executor. Their shards are used again if this plan splits them in the same way.
     keeps_gradients
         If True, gradients stay valid until the next backward pass.
 
     Attributes
     ----------
     variables
-        The shards of all arguments, auxiliary states and gradients of outputs, by name.
+        Shards of all arguments, auxiliary states and output gradients, by name.
     gradients
         The gradients.
     """
@@ -116,9 +116,9 @@ class ShardedExecutor:
     # ---- running
 
     def forward(self, is_train: bool, for_backward: bool = False) -> None:
-        """Start the forward pass, without waiting for its end.
+        """Start the forward pass, and return before it has finished.
 
-        If `for_backward` is True, keep the values that a backward pass needs.
+        With `for_backward`, results that a backward pass needs are kept.
         """
         check_process(self._process_id)
         self._log_unread_failure()
@@ -139,13 +139,14 @@ class ShardedExecutor:
 
     @property
     def has_begun(self) -> bool:
-        """True if `forward` was called, even if the call failed."""
+        """True if `forward` was called, even if it failed."""
         return self._last_graph is not None or self._has_failed
 
     def prepare_backward(self, is_train: bool = True) -> None:
-        """Run the forward pass again if its results were overwritten or are for another mode.
+        """Run a second forward pass if a backward pass needs it. Call this before `backward`.
 
-        The modes are training and inference. Raises TofuError if the second run would compute other numbers.
+        A second pass is needed after inference, or if results were overwritten. Raise TofuError if it would compute
+        other numbers.
         """
         check_process(self._process_id)
         if self._last_graph is None:
@@ -166,9 +167,9 @@ class ShardedExecutor:
         self.forward(is_train, for_backward=True)
 
     def scatter_head_gradients(self, gradients: Sequence[Any], names: Sequence[str]) -> None:
-        """Copy the gradients of the model's outputs to the workers. Raise TofuError if one is missing.
+        """Copy gradients of the model's outputs to the workers. Raise TofuError if one is missing.
 
-        `names` has the names of all outputs, for the error message.
+        `names` has the names of all outputs for the message.
         """
         variable_by_output = list_head_gradients(self.partition.graph)
         missing = [n for n in variable_by_output if n >= len(gradients) or gradients[n] is None]
@@ -181,7 +182,7 @@ class ShardedExecutor:
             self.variables[name].scatter(gradients[output])
 
     def backward(self, is_train: bool = True) -> None:
-        """Start the backward pass, after `prepare_backward`."""
+        """Start the backward pass. Call `prepare_backward` first."""
         self.prepare_backward(is_train)
         with uninterrupted():
             self._has_unread_results = self._is_forward_overwritten = True
@@ -192,9 +193,9 @@ class ShardedExecutor:
             self.gradients.add_to_sums()
 
     def wait(self) -> None:
-        """Block until all operators are done. Raise ExecutionError if one failed.
+        """Wait until all operators have finished. Raise ExecutionError if one failed.
 
-        After an error, the next forward pass runs normally.
+        After an error, `forward` can be called again.
         """
         check_process(self._process_id)
         unwritten_parameters, failure = self._find_failures()
@@ -256,14 +257,14 @@ class ShardedExecutor:
 
     @cached_property
     def changed_arguments(self) -> tuple[str, ...]:
-        """Names of arguments that operators overwrite, such as the gamma of a BatchNorm with fix_gamma."""
+        """Names of arguments that operators change, such as the gamma of a BatchNorm with fix_gamma."""
         graph = self.partition.problem.graph
         changed = [graph.tensors[position] for position in sorted(graph.written_in_place)]
         return tuple(t.name for t in changed if t.kind in (TensorKind.PARAMETER, TensorKind.INPUT))
 
     @cached_property
     def states_changed_by_forward(self) -> tuple[str, ...]:
-        """Names of the auxiliary states that only the forward pass changes."""
+        """Names of the auxiliary states that the forward pass changes, but not the backward pass."""
         graph = self.partition.problem.graph
         changed: dict[bool, set[int]] = {True: set(), False: set()}
         for operator in graph.operators:
@@ -272,9 +273,9 @@ class ShardedExecutor:
         return tuple(tensor.name for tensor in states if tensor.kind is TensorKind.AUXILIARY)
 
     def output(self, index: int) -> ShardedTensor:
-        """Wait for output number `index` of the model and return its shards.
+        """Wait for an output of the model, and return its shards.
 
-        Raise TofuError if no forward pass has succeeded.
+        Raise TofuError before the first successful forward pass.
         """
         check_process(self._process_id)
         count = len(self.partition.graph.outputs)
@@ -293,14 +294,14 @@ class ShardedExecutor:
 
     @cached_property
     def kept_gradients(self) -> frozenset[str]:
-        """Names of the arguments whose gradients no forward pass overwrites."""
+        """Names of the arguments whose gradients a forward pass does not overwrite."""
         kept = self._training_graph.execution.kept
         return frozenset(name for name in self.differentiated if self.gradients.find_output(name) in kept)
 
     def gradient(self, name: str) -> ShardedTensor:
-        """Wait for the gradient of an argument and return its shards.
+        """Wait for the gradient of an argument, and return its shards.
 
-        Before the first backward pass, it is zero. Raise TofuError if a forward pass has overwritten it.
+        Return zeros before the first backward pass. Raise TofuError if a forward pass has overwritten the gradient.
         """
         self.wait()
         return self.gradients.read(name)
@@ -312,18 +313,18 @@ class ShardedExecutor:
         self.gradients.keep(earlier.gradients)
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call `callback` with each shard that an operator computes."""
+        """Call `callback` for each shard that an operator computes."""
         for graph in (self._training_graph, self._inference_graph):
             graph.watch(callback, monitor_all)
 
     def watch(self, make_callback: Callable[[PlannedProgram], Any]) -> None:
-        """Install one callback for training and one for inference.
+        """Install a callback for training and another for inference.
 
-        `make_callback` takes the workers' program for training or inference, and returns the callback.
+        `make_callback` takes the workers' program, and returns the callback.
         """
         self._training_graph.watch(make_callback(self.partition.program), False)
         self._inference_graph.watch(make_callback(write_inference(self.partition)), False)
 
     def debug_str(self) -> str:
-        """Return MXNet's own description of the graph for training."""
+        """Return MXNet's description of the graph for training."""
         return str(self._training_graph.bound.debug_str())

@@ -47,16 +47,13 @@ from tofu.validation import show
 
 
 class SharedParameters:
-    """Parameters that several modules share.
-
-    Each module has an executor. Only the executor `owner` has the current values.
-    """
+    """Parameters that several modules share. The executor `owner` has the current values."""
 
     def __init__(self, owner: ShardedExecutor) -> None:
         self.owner = owner
 
     def copy_to(self, executor: ShardedExecutor, names: Collection[str]) -> None:
-        """Copy the parameters in `names`, and the sums of their gradients, to another executor."""
+        """Copy the parameters in `names` and the sums of their gradients to another executor."""
         old_owner, self.owner = self.owner, executor
         if old_owner is not executor:
             copy_values(old_owner.variables, {name: executor.variables[name] for name in names})
@@ -64,7 +61,7 @@ class SharedParameters:
 
 
 def copy_values(old_tensors: Mapping[str, ShardedTensor], new_tensors: Mapping[str, ShardedTensor]) -> None:
-    """Copy values between tensors of the same name and shape."""
+    """Copy values from `old_tensors` to `new_tensors` if name and shape agree."""
     for name, new_tensor in new_tensors.items():
         old_tensor = old_tensors.get(name, new_tensor)
         if old_tensor is not new_tensor and old_tensor.shape == new_tensor.shape:
@@ -72,7 +69,7 @@ def copy_values(old_tensors: Mapping[str, ShardedTensor], new_tensors: Mapping[s
 
 
 class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
-    """The part of `Module` that binds a model to several devices."""
+    """Base class of `tofu.mod.Module` that binds a model to several devices."""
 
     @explain_call("tofu.mod.Module(symbol, ngpus=4); other options of plans go to tofu.partition(symbol, ...)")
     def __init__(
@@ -132,12 +129,12 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def plan(self) -> Any:
-        """The plan that the module runs: how each operator and tensor is split."""
+        """The plan: how each operator and tensor is split."""
         return self.executor.partition.plan
 
     @property
     def executor(self) -> ShardedExecutor:
-        """The executor, which has the shards in `variables`. Raises TofuError before `bind`."""
+        """The executor, with shards in its attribute `variables`. Raises TofuError before `bind`."""
         if self._executor is None:
             raise NotReadyError("The module is not bound: call bind(data_shapes=..., label_shapes=...) first.")
         if self._shared_parameters is not None:
@@ -155,7 +152,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def label_names(self) -> list[str]:
-        """Names of the label inputs that the model has."""
+        """Names of the model's label inputs."""
         return self._label_names
 
     @property
@@ -175,7 +172,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Name of each output, and shape of the whole output."""
+        """Name and whole shape of each output."""
         graph = self.executor.partition.graph
         return [
             (name, graph.tensors[position].shape)
@@ -195,9 +192,9 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Plan the model for these shapes and allocate the shards, as `mx.mod.Module.bind` does.
+        """Plan the model for these shapes, and allocate its shards.
 
-        Parameters keep their values. Pass a bound module as `shared_module` to share its parameters and optimizer.
+        Parameters keep their values. With `shared_module`, parameters and optimizer are shared with this bound module.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")
@@ -229,7 +226,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         pass
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind the model for other input shapes. The plan stays the same if it fits these shapes.
+        """Bind the model for other input shapes. The plan stays the same if it fits.
 
         Types, parameters, gradients and optimizer are kept.
         """

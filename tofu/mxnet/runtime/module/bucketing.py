@@ -17,18 +17,18 @@ from tofu.plan import Plan
 class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is untyped
     """A model on several devices with the interface of `mx.mod.BucketingModule`.
 
-    Each bucket is a `tofu.mod.Module`, usually for one length of sequences. All buckets share parameters and optimizer.
+    A *bucket* is a module for one length of sequences. All buckets share parameters and optimizer.
 
     Parameters
     ----------
     sym_gen
-        Function that takes the key of a bucket, and returns the symbol, the data names and the label names.
+        Function from a bucket's key to (symbol, data names, label names).
     default_bucket_key
-        Key of the bucket with the longest sequences, which is bound first.
+        Key of the bucket with the longest sequences. It is bound first.
     logger, fixed_param_names, state_names
         As in `tofu.mod.Module`.
     context
-        The workers' devices. A partitioned symbol has them already.
+        The workers' devices. Not needed for a partitioned symbol.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         return is_new
 
     def bind(self, *args: Any, **kwargs: Any) -> None:
-        """Bind the default bucket, as in MXNet. Any other bucket is bound when its first batch arrives."""
+        """Bind the default bucket. Other buckets are bound when their first batch arrives."""
         self._add_bucket(self._default_bucket_key)
         super().bind(*args, **kwargs)
         if self._loaded_parameters is not None:
@@ -109,7 +109,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
             self.set_params(*parameters)
 
     def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Switch to another bucket, as in MXNet. Raise TofuError before `bind`."""
+        """Make another bucket the current one. Raise TofuError before `bind`."""
         self._require_bound()
         is_new = self._add_bucket(bucket_key)
         try:
@@ -123,13 +123,13 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
 
     @property
     def plan(self) -> Plan:
-        """The plan of the current bucket: how each operator and tensor is split. Raises TofuError before `bind`."""
+        """The current bucket's plan. Raises TofuError before `bind`."""
         self._require_bound()
         plan: Plan = self._curr_module.plan
         return plan
 
     def save_params(self, fname: str) -> None:
-        """Write the parameters, which all buckets share, to a file. Raise TofuError before `bind`."""
+        """Write the shared parameters to a file. Raise TofuError before `bind`."""
         self._buckets[self._require_bound()].save_params(fname)
 
     def _require_bound(self) -> Any:
@@ -141,7 +141,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
     def load(
         cls, prefix: str, epoch: int, sym_gen: Any = None, default_bucket_key: Any = None, **kwargs: Any
     ) -> BucketingModule:
-        """Load a module with the parameters of a checkpoint. The symbols come from `sym_gen`."""
+        """Load a module with the parameters of a checkpoint. `sym_gen` provides the symbols."""
         file = ParameterFile(f"{prefix}-{epoch:04d}.params")
         return cls._make_with((file.select("arg"), file.select("aux")), sym_gen, default_bucket_key, kwargs)
 
@@ -155,7 +155,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         aux_params: Any = None,
         **kwargs: Any,
     ) -> BucketingModule:
-        """Return a module with these parameters. The symbols come from `sym_gen`."""
+        """Return a module with these parameters. `sym_gen` provides the symbols."""
         return cls._make_with((arg_params or {}, aux_params or {}), sym_gen, default_bucket_key, kwargs)
 
     @classmethod

@@ -15,9 +15,9 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class ExecutorGroup:
-    """Replacement for MXNet's `DataParallelExecutorGroup`, with the attributes that scripts read.
+    """Arrays of a module, like MXNet's `DataParallelExecutorGroup`.
 
-    The arguments in `differentiated` have gradients.
+    Arguments in `differentiated` have gradients.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class ExecutorGroup:
 
     @property
     def batch_size(self) -> int:
-        """Number of samples in a batch, from the shape of the first input."""
+        """Number of samples in a batch."""
         first = self.data_shapes[0]
         return int(first.shape[mx.io.DataDesc.get_batch_axis(first.layout)])
 
@@ -51,25 +51,25 @@ class ExecutorGroup:
 
     @property
     def grad_dict(self) -> Mapping[str, Any]:
-        """The gradient of each argument, or None, by name.
+        """The gradient of each argument by name, or None if it has none.
 
-        Raises TofuError if a later forward pass has overwritten the gradients.
+        Raises TofuError if a forward pass has overwritten the gradients.
         """
         return {name: self._get_gradient(name) for name in self.arg_dict}
 
     @property
     def param_arrays(self) -> list[list[Any]]:
-        """One list for each parameter. Its only element is the parameter's array."""
+        """For each parameter, a list that contains its array."""
         return [[ShardedArray(self._executor.variables[name])] for name in self.param_names]
 
     @property
     def grad_arrays(self) -> list[list[Any]]:
-        """One list for each parameter. Its only element is the gradient, or None."""
+        """For each parameter, a list that contains its gradient or None."""
         return [[self._get_gradient(name)] for name in self.param_names]
 
     @property
     def aux_arrays(self) -> list[list[Any]]:
-        """One list for each auxiliary state. Its only element is the state's array."""
+        """For each auxiliary state, a list that contains its array."""
         return [[array] for array in self.aux_dict.values()]
 
     def _get_gradient(self, name: str) -> Any:

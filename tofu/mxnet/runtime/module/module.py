@@ -49,18 +49,18 @@ class Module(RunningModule):
     logger
         The logger to which `fit` reports progress.
     context
-        The workers' devices, as a list of MXNet contexts. A partitioned symbol has them already.
+        The workers' devices, as a list of MXNet contexts. Not needed for a partitioned symbol.
     ngpus
         The number of workers, if `context` is not passed.
     fixed_param_names
         Names of parameters that are not trained.
     state_names
-        Names of inputs that are not in the batch, such as the first states of a recurrent model. They are zeros until
-        `set_states` is called.
+        Names of inputs that batches do not contain, such as first states of a recurrent model. Set them by
+        `set_states`. The default is zeros.
     work_load_list
         Has no effect.
     group2ctxs
-        For each `ctx_group`, the context of the gradients that `get_input_grads` returns.
+        The context of input gradients, for each `ctx_group`.
     compression_params
         Not supported: raises UnsupportedError.
 
@@ -97,7 +97,7 @@ class Module(RunningModule):
         return self._parameter_file is not None and not self.binded
 
     def fit(self, *args: Any, **kwargs: Any) -> None:
-        """Train the model as MXNet's `fit` does."""
+        """Train the model, as `mx.mod.Module.fit` does."""
         check_iterator("fit", args, kwargs, "train_data")
         self._is_fitting = True
         try:
@@ -116,10 +116,10 @@ class Module(RunningModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Fill the shards of the parameters, from the arrays passed or by the initializer.
+        """Fill the parameters from arrays or by an initializer.
 
-        Equal seeds give the same random values as on one device. With allow_missing=True, the initializer fills
-        parameters that have no array. Arrays with unknown names are ignored.
+        With the same seed, the initializer draws the same numbers as on one device. With `allow_missing`, it fills
+        parameters without an array. Arrays with unknown names are ignored.
         """
         if self._is_loaded_unbound and not force_init:
             return  # as in MXNet, the parameters come from the checkpoint
@@ -149,7 +149,7 @@ class Module(RunningModule):
     ) -> None:
         """Set the parameters from whole arrays.
 
-        As in MXNet, arrays with unknown names raise an error only if allow_missing=True and allow_extra=False.
+        Arrays with unknown names are ignored, unless allow_missing=True and allow_extra=False, as in MXNet.
         """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes back what get_params returned
@@ -158,9 +158,9 @@ class Module(RunningModule):
         super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return the parameters and the auxiliary states: two mappings from names to whole arrays on the host.
+        """Return parameters and auxiliary states, as two mappings from names to whole arrays.
 
-        If the module was loaded but not bound, the arrays are read from the checkpoint.
+        Before `bind`, a loaded module reads them from its checkpoint.
         """
         if self._is_loaded_unbound and self._parameter_file is not None:
             return dict(self._parameter_file.select("arg")), dict(self._parameter_file.select("aux"))
@@ -177,8 +177,8 @@ class Module(RunningModule):
     def load(cls, prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
         """Load a module from a checkpoint of Tofu or MXNet.
 
-        `kwargs` are arguments of the constructor. They can change the number of workers. Raise TofuError if a file is
-        missing or damaged, or if the files belong to different checkpoints.
+        `kwargs` are arguments of the constructor, such as another number of workers. Raise TofuError if files are
+        missing, damaged, or from different checkpoints.
         """
         check_checkpoint(prefix, epoch, ["params", *(["states"] if load_optimizer_states else [])])
         symbol = read_symbol(f"{prefix}-symbol.json")
@@ -195,9 +195,9 @@ class Module(RunningModule):
     def save_checkpoint(
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
-        """Write PREFIX-symbol.json, PREFIX-EPOCH.params and, if requested, PREFIX-EPOCH.states.
+        """Write PREFIX-symbol.json, PREFIX-EPOCH.params and, with `save_optimizer_states`, PREFIX-EPOCH.states.
 
-        If writing a file fails, the old file of this name stays unchanged.
+        If a write fails, the old file stays unchanged.
         """
         self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
         digest = self._save_params(f"{prefix}-{epoch:04d}.params")
@@ -206,7 +206,7 @@ class Module(RunningModule):
         self.logger.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
 
     def save_params(self, fname: str) -> None:
-        """Write the parameters, part by part, to a file that MXNet can read. Tofu adds a checksum at the end."""
+        """Write the parameters to a file in MXNet's format, with a checksum at the end."""
         self._save_params(fname)
 
     def _save_params(self, fname: str) -> str:
@@ -219,7 +219,7 @@ class Module(RunningModule):
         return None if self._shard_optimizer is None else int(self._shard_optimizer.optimizer.num_update)
 
     def load_params(self, fname: str) -> None:
-        """Read the parameters, part by part, from a file that Tofu or MXNet wrote."""
+        """Read the parameters from a file that Tofu or MXNet wrote."""
         self._fill_from(ParameterFile(fname))
 
     def _fill_from(self, file: ParameterFile) -> None:
@@ -236,9 +236,9 @@ class Module(RunningModule):
         save_states(fname, optimizer.content, Facts(self._count_updates(), parameters_digest))
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Read optimizer states from a file that `save_optimizer_states` or MXNet wrote.
+        """Read optimizer states from a file that Tofu or MXNet wrote.
 
-        Raise TofuError if the states belong to another optimizer, or to another step than the parameters.
+        Raise TofuError if they belong to another optimizer or another training step.
         """
         optimizer = self._require_optimizer()
         content, seal = load_states(fname, optimizer_types(optimizer.optimizer))
@@ -255,11 +255,11 @@ class Module(RunningModule):
         optimizer_params: Any = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Create the optimizer. Its states are created as shards at the first update.
+        """Create the optimizer. Its states are created at the first update.
 
-        To train on several machines, pass a synchronous distributed `kvstore` ("dist_sync"), or Horovod's
-        DistributedOptimizer as `optimizer`. A kvstore adds the machines' gradients, and Horovod averages them. Passing
-        both raises UnsupportedError.
+        To train on several machines, pass a synchronous distributed `kvstore` such as "dist_sync", or Horovod's
+        DistributedOptimizer. A kvstore adds the machines' gradients. Horovod averages them. Using both raises
+        UnsupportedError.
         """
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
@@ -283,7 +283,7 @@ class Module(RunningModule):
             self._state_file = None
 
     def borrow_optimizer(self, shared_module: Module) -> None:
-        """Use the optimizer of another module, including its states and its count of updates."""
+        """Use another module's optimizer, with its states and number of updates."""
         self._shard_optimizer = shared_module._require_optimizer().borrow(self._param_names)
         self._cluster = shared_module._cluster
         self.optimizer_initialized = True
@@ -295,14 +295,14 @@ class Module(RunningModule):
 
     @property
     def optimizer(self) -> Any:
-        """MXNet's optimizer, whose learning rate can be read and set. Raises TofuError before `init_optimizer`."""
+        """The MXNet optimizer. Its learning rate can be read and set. Raises TofuError before `init_optimizer`."""
         return self._require_optimizer().optimizer
 
     @property
     def optimizer_states(self) -> dict[str, Any]:
-        """The optimizer's states, by name of the parameter. They are split over workers.
+        """The optimizer's states by parameter name, split over workers.
 
-        Parameters that were never updated have no states here.
+        Parameters that were never updated are missing.
         """
         optimizer = self._require_optimizer()
         optimizer.place_states(self.executor)
@@ -349,7 +349,7 @@ class Module(RunningModule):
         return ExecutorGroup(self.executor, self._data_shapes, self._param_names, self._grad_requests)
 
     def update(self) -> None:
-        """Update every trained parameter, shard by shard, with the gradients of the last backward pass."""
+        """Update all trained parameters with the gradients of the last backward pass."""
         self._last_read_file = None
         optimizer = self._require_optimizer()
         if self._cluster is not None:

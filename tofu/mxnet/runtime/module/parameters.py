@@ -21,7 +21,7 @@ from tofu.validation import show_with_type
 
 
 class LiveParameters(Mapping[str, Any]):
-    """The parameters of an executor, by name. A whole array is assembled when it is read.
+    """Parameters of an executor by name. Each access assembles a whole array.
 
     `storages` has the storage types of sparse parameters.
     """
@@ -52,7 +52,7 @@ class LiveParameters(Mapping[str, Any]):
 
 
 class ParameterGroup(NamedTuple):
-    """Parameters or auxiliary states to fill, with the user's arrays for them, or None."""
+    """Parameters or auxiliary states to fill. `arrays` has the user's arrays for them, or is None."""
 
     arrays: Mapping[str, Any] | None
     tensors: list[Tensor]
@@ -64,7 +64,7 @@ def group_parameters(
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
 ) -> list[ParameterGroup]:
-    """Return two groups: the parameters in `names`, and the auxiliary states."""
+    """Return a group of the parameters in `names`, and a group of all auxiliary states."""
     for arrays in (arguments, states):
         _check_arrays(arrays)
     tensors = sorted(executor.partition.graph.tensors, key=lambda tensor: tensor.name)
@@ -89,9 +89,10 @@ def fill_parameters(
     initializer: Any,
     groups: Sequence[ParameterGroup],
 ) -> None:
-    """Fill the shards of all parameters and auxiliary states, from the arrays passed or by the initializer.
+    """Fill all parameters and auxiliary states from the user's arrays or by an initializer.
 
-    Equal seeds give the same random values as on one device. `attributes` may name another initializer for an argument.
+    With the same seed, the initializer draws the same numbers as on one device. `attributes` may name another
+    initializer for an argument.
     """
     for arrays, tensors in groups:
         for tensor in tensors:
@@ -126,7 +127,7 @@ def _list_extra(group: ParameterGroup) -> list[str]:
 
 
 def check_groups(groups: Sequence[ParameterGroup], allow_missing: bool) -> None:
-    """Raise an error if an array has a wrong shape or, without `allow_missing`, is missing."""
+    """Raise an error for arrays of wrong shape and, without `allow_missing`, for missing arrays."""
     missing, misshapen, extra = [], [], list[str]()
     for group in groups:
         arrays, tensors = group

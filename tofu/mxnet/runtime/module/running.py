@@ -19,7 +19,7 @@ from tofu.validation import show_with_type
 
 
 class RunningModule(ShardedModule):
-    """The part of `Module` that runs a bound model."""
+    """Base class of `tofu.mod.Module` that runs a bound model."""
 
     def _rebind_for(self, data_batch: Any) -> None:
         labels = getattr(data_batch, "label", None) or []
@@ -65,9 +65,9 @@ class RunningModule(ShardedModule):
         return [desc.name for desc in self._label_shapes] or self._label_names
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Copy a batch to the workers and run the forward pass.
+        """Copy a batch to the workers, and run the forward pass.
 
-        If the batch has new shapes, bind the module for these shapes first.
+        A batch with new shapes binds the module again.
         """
         self._check_ready()
         if not hasattr(data_batch, "data"):
@@ -110,7 +110,7 @@ class RunningModule(ShardedModule):
     def backward(self, out_grads: Any = None) -> None:
         """Run the backward pass.
 
-        `out_grads` has a gradient for each output that is not a loss, as an array or a list.
+        `out_grads` is a gradient or a list of gradients: one for each output that is not a loss.
         """
         if self.binded and not self.for_training:
             raise NotReadyError(
@@ -141,7 +141,7 @@ class RunningModule(ShardedModule):
         return _slice_along_batch(whole, find_batch_axis(layout), self._exec_group.batch_size, self._context_count)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the gradients of the data inputs. The module must be bound with inputs_need_grad=True.
+        """Return the gradients of the data inputs. Bind the module with inputs_need_grad=True first.
 
         `merge_multi_context` works as in `get_outputs`.
         """
@@ -157,7 +157,7 @@ class RunningModule(ShardedModule):
         return [self._slice_batch(array, desc.layout) for array, desc in zip(whole, self._data_shapes, strict=True)]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update a metric with the labels and the whole outputs.
+        """Update a metric with labels and outputs.
 
         If `pre_sliced` is True, `labels` is a list that contains the list of labels.
         """
@@ -195,7 +195,7 @@ class RunningModule(ShardedModule):
             variables[name].scatter(array)
 
     def install_monitor(self, mon: Any) -> None:
-        """Let an `mx.mon.Monitor` see the whole arrays."""
+        """Show whole arrays to an `mx.mon.Monitor`."""
         mon.install(MonitoredShards(lambda: self.executor, self._symbol.whole))
         self._monitors.append(mon.exes[-1])
 
@@ -211,9 +211,7 @@ def _with_shape(desc: Any, shape: Sequence[int]) -> Any:
 
 
 def find_batch_axis(layout: str | None) -> int:
-    """Return the position of the batch dimension in a layout.
-
-    The position is 0 if `layout` is None, and -1 if the layout has no batch dimension.
+    """Return the position of "N" in a layout, or -1. Return 0 if `layout` is None.
 
     >>> find_batch_axis("TNC")
     1

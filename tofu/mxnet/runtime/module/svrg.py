@@ -17,14 +17,14 @@ from tofu.validation import show
 
 
 class SVRGModule(Module):
-    """A model on several devices that is trained by SVRG, as by `mx.contrib.svrg_optimization.svrg_module.SVRGModule`.
+    """A model on several devices, trained by stochastic variance reduced gradients (SVRG).
 
     Parameters
     ----------
     symbol, args, kwargs
         As in `tofu.mod.Module`.
     update_freq
-        Number of epochs between calls of `update_full_grads` in `fit`.
+        `fit` calls `update_full_grads` every `update_freq` epochs.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class SVRGModule(Module):
         self._averages: dict[str, ShardedTensor] = {}
 
     def bind(self, *args: Any, **kwargs: Any) -> None:
-        """Bind the model, as `tofu.mod.Module.bind` does. Raise UnsupportedError for `shared_module`."""
+        """Bind the model. Raise UnsupportedError for `shared_module`."""
         if kwargs.get("shared_module") is not None or args[5:6] not in ((), (None,)):
             raise UnsupportedError(
                 "A SVRGModule cannot share parameters with another module. Leave shared_module= out."
@@ -56,15 +56,12 @@ class SVRGModule(Module):
         self._mod_aux.bind(*args, **kwargs)
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind the model for inputs of other shapes, as `tofu.mod.Module.reshape` does."""
+        """Bind the model for other input shapes."""
         super().reshape(data_shapes, label_shapes)
         self._mod_aux.reshape(data_shapes, label_shapes)
 
     def init_optimizer(self, kvstore: Any = "local", *args: Any, **kwargs: Any) -> None:
-        """Create the optimizer as `tofu.mod.Module.init_optimizer` does.
-
-        Raise UnsupportedError for a distributed kvstore.
-        """
+        """Create the optimizer. Raise UnsupportedError for a distributed kvstore."""
         super().init_optimizer(kvstore, *args, **kwargs)
         if self._cluster is not None:
             raise UnsupportedError(
@@ -74,19 +71,19 @@ class SVRGModule(Module):
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Run the forward pass. In training, also run it with the earlier weights.
 
-        In training, raise NotReadyError if `update_full_grads` was not called before.
+        In training, raise NotReadyError before the first call of `update_full_grads`.
         """
         super().forward(data_batch, is_train)
         if is_train or (is_train is None and self.for_training):
             self._mod_aux.forward(data_batch, is_train=True)
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run the backward pass with the current and with the earlier weights."""
+        """Run the backward pass with the current weights and with the earlier weights."""
         super().backward(out_grads)
         self._mod_aux.backward(out_grads)
 
     def update(self) -> None:
-        """Correct the gradients as SVRG does, and update the parameters."""
+        """Correct the gradients by SVRG, and update the parameters."""
         for name in self._list_differentiated_parameters():
             gradient = self.executor.gradient(name)
             earlier_gradient = self._mod_aux.executor.gradient(name).in_layout_of(gradient)
@@ -97,9 +94,9 @@ class SVRGModule(Module):
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
-        """Save the current weights, and compute the average gradient of all batches at these weights.
+        """Save the current weights, and compute the average gradient over all batches.
 
-        The sum starts with the previous average, as in MXNet.
+        As in MXNet, the sum over batches starts with the previous average.
         """
         module = self._mod_aux  # has the earlier weights
         copy_values(self._check_ready().variables, {name: module.executor.variables[name] for name in self._kept_names})
@@ -119,7 +116,7 @@ class SVRGModule(Module):
                 shard /= count
 
     def fit(self, train_data: Any, *args: Any, begin_epoch: int = 0, **kwargs: Any) -> None:
-        """Train as MXNet's `fit` does. Every `update_freq` epochs, call `update_full_grads`."""
+        """Train the model. Every `update_freq` epochs, call `update_full_grads`."""
         super().fit(_DataWithUpdates(self, train_data, begin_epoch), *args, begin_epoch=begin_epoch, **kwargs)
 
     def _list_differentiated_parameters(self) -> list[str]:
