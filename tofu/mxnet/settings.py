@@ -14,7 +14,7 @@ UNROLL = ("never", "cheaper", "always")
 
 @dataclass(frozen=True)
 class MXNetSettings(Settings):
-    """Planning options that a user passed for an MXNet model.
+    """Planning options for an MXNet model.
 
     `unroll` is "never", "cheaper" or "always": when to replace RNN operators by cells.
     """
@@ -27,5 +27,5 @@ MXNET_OPTIONS: Mapping[str, Option] = {**OPTIONS, "unroll": Option(partial(read_
 
 
 def find_unroll(settings: Settings) -> str:
-    """Return the option `unroll`, or "never" if these settings have no such option."""
+    """Return the option `unroll`, or "never" if the settings lack it."""
     return settings.unroll if isinstance(settings, MXNetSettings) else "never"

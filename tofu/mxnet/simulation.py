@@ -39,7 +39,7 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
     Returns
     -------
     Simulation
-        The predicted step: `.seconds`, `.throughput`, `.fits`. It prints as a summary of how the time is spent.
+        The prediction: `.seconds`, `.throughput`, `.fits`. It prints as a summary.
 
     Raises
     ------
@@ -70,8 +70,8 @@ def advise(
 ) -> Advice:
     """Simulate a model on several numbers of devices, to find the best number. The result prints as a table.
 
-    `workers` lists the numbers of devices to try: by default 2, 4, 8, ... up to all devices. The plan of a partitioned
-    symbol is ignored. Other arguments and errors are as in `simulate`.
+    `workers` lists the numbers to try, by default 2, 4, 8, ... up to all devices of the machine. Other arguments and
+    errors are as in `simulate`. The plan of a partitioned symbol is ignored.
     """
     settings = symbol.settings.over(ONE_WORKER) if isinstance(symbol, PartitionedSymbol) else read_settings(ONE_WORKER)
     model = _read_model(symbol, shapes, list_keyword_arguments(advise))

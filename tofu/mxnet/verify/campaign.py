@@ -23,10 +23,16 @@ from tofu.verification.windows import list_window_geometries
 
 @dataclass(frozen=True)
 class CaseResult:
-    """Result of verifying one case (an operator with attributes and inputs).
+    """Result of verifying a case, which is an operator with attributes and inputs.
 
-    `trials` has the results of random variants of the case. `missing` are splits that work, but that Tofu does not
-    offer. `explained` are splits that Tofu does not offer for a known reason.
+    Attributes
+    ----------
+    trials
+        Results for random variants of the case.
+    missing
+        Splits that work, but that Tofu does not offer.
+    explained
+        Splits that work, but that Tofu does not offer for a known reason.
     """
 
     case: Case
@@ -37,7 +43,7 @@ class CaseResult:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Messages about mistakes in the operator's description, in its analysis, or in the case."""
+        """Messages about mistakes in the operator's description or in the case."""
         failure = self.trials.failure
         problems = [*self.report.problems, *self.report.refusals]
         problems += [] if failure is None else [f"at another signature: {failure.problems[0]}"]
@@ -45,7 +51,7 @@ class CaseResult:
 
     @property
     def broken_operators(self) -> frozenset[str]:
-        """The operators with problems, or all operators of the case if a problem names none."""
+        """Operators with problems. All operators of the case if a problem names none."""
         failure = self.trials.failure
         problems = [*self.report.problems, *self.report.refusals, *([] if failure is None else failure.problems)]
         names = {re.split("[:,]", problem)[0] for problem in problems} | {strategy.op for strategy in self.missing}
@@ -61,10 +67,10 @@ def verify_cases(
     modules: Sequence[str] = (),
     jobs: int = 1,
 ) -> Generator[CaseResult, None, None]:
-    """Verify cases in their order, `jobs` at a time, and yield a result for each.
+    """Verify cases in `jobs` processes, and yield a result for each.
 
-    After each case, verify `examples` random variants of it. If `search` is True, also search for splits that Tofu does
-    not offer. Import `modules` with more descriptions first.
+    Also verify `examples` random variants of each case. If `search` is True, search for splits that Tofu lacks.
+    `modules` are imported first for their descriptions.
     """
     if jobs == 1:
         with Sandbox(modules) as sandbox:

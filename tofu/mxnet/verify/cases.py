@@ -12,9 +12,9 @@ from tofu.verification.report import Report
 
 
 def verify_case(case: Case, dtype: str = "float64", seed: int = 0, parts: Sequence[int] = PARTS) -> Report:
-    """Verify one case: the whole operator, and splits into each number of parts in `parts`.
+    """Verify one case: the whole operator, and its splits into each number of parts in `parts`.
 
-    The dtype "float64" selects MXNet's own kernels, and "float32" selects oneDNN's if they exist.
+    "float64" uses MXNet's own kernels. "float32" uses oneDNN's kernels if they exist.
     """
     single_tolerance = max(case.description_tolerance, 1e-4)
     return verify_operator(
@@ -31,5 +31,5 @@ def verify_case(case: Case, dtype: str = "float64", seed: int = 0, parts: Sequen
 
 @cache
 def load_cases() -> tuple[Case, ...]:
-    """Return all built-in cases, ordered by the name of their file."""
+    """Return all built-in cases, ordered by file name."""
     return tuple(case for module in import_cases("tdl_ops.mxnet.cases") for case in module.CASES)

@@ -45,7 +45,7 @@ NOTHING_TO_SPLIT = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """Numbers of described and verified operators."""
+    """Numbers of operators that are described, verified, element-wise, opaque, and reductions."""
 
     total: int
     described: int
@@ -57,13 +57,13 @@ class Coverage:
 
 
 def read_operator_sets() -> dict[str, list[str]]:
-    """Return the names of the operators in each set, by name of the set."""
+    """Return the names of the operators in each set."""
     sets: dict[str, list[str]] = json.loads(OPERATOR_SETS.read_text())
     return sets
 
 
 def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Coverage:
-    """Count how many of the operators in `names` are described, and how many are verified in `entries`."""
+    """Count the operators in `names` that are described, and those that `entries` record as verified."""
     recorded = [entries[name] for name in names if name in entries]
     return Coverage(
         total=len(names),
@@ -77,15 +77,15 @@ def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Cove
 
 
 def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
-    """Count how many operators were compared in each way (`Compared`)."""
+    """Count how many operators were compared in each way. The ways are in `Compared`."""
     kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
     return {str(kind): kinds[str(kind)] for kind in Compared}
 
 
 def count_lines() -> tuple[float, int, str]:
-    """Count the lines of code in each description. Return the median, the maximum, and the operator with the maximum.
+    """Return the median length of a description, the maximum, and the operator with the maximum.
 
-    Comments, decorators and shared functions do not count.
+    Lengths are lines of code.
     """
     counts = {name: _count_lines(description) for name, description in sorted(DESCRIPTIONS.items())}
     largest = max(counts, key=counts.__getitem__)
@@ -99,9 +99,9 @@ def _count_lines(description: Description) -> int:
 
 
 def coverage_rows(names: Sequence[str], entries: Mapping[str, RecordEntry], with_tensors: bool) -> list[str]:
-    """Return a line for each operator, with its axes, its verification, and the file of its description.
+    """Return a line of text for each operator: its axes, its verification, and its file.
 
-    If `with_tensors` is True, the line also names the operator's inputs.
+    With `with_tensors`, the line also names the inputs.
     """
     rows = [("operator", "split by", "kind", "verified", "described in", "inputs" if with_tensors else "")]
     for name in names:
@@ -136,7 +136,7 @@ def _list_tensors(description: Description) -> str:
 
 
 def kinds_line(kinds: Mapping[str, int]) -> str:
-    """Return the counts of `count_kinds` as a sentence."""
+    """Return the result of `count_kinds` as a sentence."""
     numbers, relation, parts, unwritten, nothing = kinds.values()
     return (
         f"Compared with MXNet's kernels: {numbers} operators by numbers, {relation} by a relation, {parts} by their parts alone; "
@@ -147,7 +147,7 @@ def kinds_line(kinds: Mapping[str, int]) -> str:
 def coverage_lines(
     listed: Sequence[str], entries: Mapping[str, RecordEntry], coverage: Mapping[str, Coverage]
 ) -> Iterator[str]:
-    """Yield sentences with the totals of each set of operators."""
+    """Yield sentences with totals for each set of operators."""
     median, largest, name = count_lines()
     yield f"\n{len(listed)} operators listed. A description has {median:g} lines (the median), the longest, {name}, {largest}."
     yield kinds_line(count_kinds(entries.get(operator) for operator in listed))
@@ -171,7 +171,7 @@ def _explain_missing(operator: str) -> str:
 
 
 def results_table(results: Iterable[CaseResult]) -> Table:
-    """Return a table with a row for each operator: number of verifications, largest error, and problems."""
+    """Return a table with a row for each operator: verifications, largest error, and problems."""
     rows = (
         (node, 1 + result.trials.verified, bool(result.problems)) for result in results for node in result.report.nodes
     )

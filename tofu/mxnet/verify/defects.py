@@ -84,6 +84,6 @@ DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
 
 
 def find_defect(case: Case) -> str:
-    """Return a sentence about MXNet's known mistake in this case, or ""."""
+    """Return a sentence about a known mistake of MXNet in this case, or ""."""
     is_affected, reason = DEFECTS.get(case.op, (lambda case: False, ""))
     return reason if is_affected(case) else ""

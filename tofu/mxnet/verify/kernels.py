@@ -52,11 +52,10 @@ def run_kernel(
     output_dtypes: Sequence[str],
     pattern: int = 0,
 ) -> tuple[list[Array], list[Array]]:
-    """Run `op` as in training. Return all outputs, and the inputs, which the kernel may have changed.
+    """Run `op` as in training. Return its outputs, and its inputs after the run.
 
-    The outputs include hidden outputs. Before the run, they are filled with `PATTERNS[pattern]`, so that unwritten
-    elements can be found. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel writes
-    beyond an output.
+    Before the run, outputs are filled with `PATTERNS[pattern]`, to find unwritten elements. Raise mxnet.MXNetError if
+    MXNet refuses the call, and RuntimeError if the kernel writes beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead
@@ -97,10 +96,7 @@ def run_gradient(
     pattern: int = 0,
     times: int = 1,
 ) -> list[Array]:
-    """Run `op` once, then its backward operator `times` times. Return the gradients of the inputs with numbers `wrt`.
-
-    The two operators may share hidden state.
-    """
+    """Run `op` once, and its backward operator `times` times. Return the gradients of the inputs at positions `wrt`."""
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
     states = {name: arrays.pop(name) for name in symbol.list_auxiliary_states()}
@@ -118,9 +114,9 @@ def run_gradient(
 
 
 def find_unwritten(outputs: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
-    """Return a mask for each output, with True for elements that the kernel never wrote.
+    """Return a mask for each output: True for elements that the kernel never wrote.
 
-    `outputs` come from a run with pattern 0, and `others` from a run with pattern 1.
+    `outputs` are from a run with pattern 0, `others` from a run with pattern 1.
     """
     return tuple(
         _has_pattern(first, 0) & _has_pattern(second, 1) for first, second in zip(outputs, others, strict=True)
@@ -137,7 +133,7 @@ def _choose_guard_size(dtypes: Iterable[str]) -> int:
 
 
 class GuardedArray:
-    """An output array, followed by `guard_size` elements that the kernel must not change."""
+    """An output array with `guard_size` elements after it that a kernel must not change."""
 
     def __init__(self, shape: Shape, dtype: str, pattern: int, guard_size: int) -> None:
         self._pattern, self._size = pattern, prod(shape)
@@ -147,7 +143,7 @@ class GuardedArray:
         self.array = self._memory[: self._size].reshape(shape) if guard_size else self._memory
 
     def read(self, title: str) -> Array:
-        """Return the output. Raise RuntimeError if the kernel wrote more elements than the output has."""
+        """Return the output. Raise RuntimeError if the kernel wrote beyond it."""
         elements: Array = self.array.asnumpy()
         if not _has_pattern(self._memory.asnumpy().ravel()[self._size :], self._pattern).all():
             raise RuntimeError(
@@ -158,9 +154,9 @@ class GuardedArray:
 
 
 def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
-    """Return a symbol that applies `op` to the variables input0, input1, ...
+    """Return a symbol that applies `op` to variables input0, input1, ...
 
-    If `count` is None, MXNet adds a variable for each required input.
+    If `count` is None, MXNet chooses the number of variables.
     """
     symbol = ctypes.c_void_p()
     check_call(
@@ -179,7 +175,7 @@ def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
 
 
 def find_operator(op: str) -> ctypes.c_void_p:
-    """Return MXNet's handle of an operator. For an unknown name, raise UnsupportedError with similar names."""
+    """Return MXNet's handle of an operator. Raise UnsupportedError for an unknown name."""
     handle = ctypes.c_void_p()
     if _LIB.NNGetOpHandle(op.encode(), ctypes.byref(handle)) != 0:
         raise UnsupportedError(f"MXNet has no operator {op}{suggest_several(op, DESCRIPTIONS)}")
@@ -187,7 +183,7 @@ def find_operator(op: str) -> ctypes.c_void_p:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return True for an error about shapes or attributes that MXNet does not support."""
+    """Return True for errors about shapes or attributes that MXNet does not support."""
     return any(type(error) is kind and re.search(text, str(error)) for kind, text in REFUSALS)
 
 
@@ -214,9 +210,7 @@ _SPARSE = "row_sparse"
 
 @cache
 def list_choices(op: str) -> dict[str, tuple[str, ...]]:
-    """Return the possible values, by name, of attributes that are booleans or accept only certain words.
-
-    Types that NumPy lacks and storage types are left out.
+    """Return the possible values of attributes that are booleans or accept only certain words.
 
     >>> list_choices("SwapAxis"), list_choices("take")
     ({}, {'mode': ('clip', 'raise', 'wrap')})
@@ -236,7 +230,7 @@ def _read_choices(declared: str) -> tuple[str, ...]:
 
 
 def list_declarations(op: str) -> list[tuple[str, str]]:
-    """Return the name and the declared type of each attribute and input of an operator."""
+    """Return the name and declared type of each attribute and input of an operator."""
     texts, pointer = [ctypes.c_char_p() for _ in range(4)], ctypes.POINTER(ctypes.c_char_p)
     count, names, types, explanations = ctypes.c_uint(), pointer(), pointer(), pointer()
     results = (*texts[:2], count, names, types, explanations, *texts[2:])

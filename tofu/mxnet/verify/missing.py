@@ -25,10 +25,10 @@ from tofu.verification.windows import list_window_geometries
 
 
 def try_geometry(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
-    """Run the kernel on each part of a split. Return the split as a `Cut`, or None if it does not work.
+    """Run the kernel on the parts of a split. Return the split as a `Cut`, or None if it does not work.
 
-    A split works if the parts' outputs together equal the whole outputs, and each part does less work. Outputs for
-    which `is_compared` is False may differ.
+    A split works if the parts together give the whole outputs, with less work for each part. Outputs with False in
+    `is_compared` may differ.
     """
     input_roles = [role for role in node.input_roles if role is not None]
     output_roles = [role for role in node.output_roles if role is not None]
@@ -80,9 +80,9 @@ ListWindows = Callable[[VerifiedNode, Collection[int], Collection[int], bool], l
 def find_missing(
     case: Case, try_split: TryGeometry = try_geometry, list_windows: ListWindows = list_window_geometries
 ) -> tuple[Missing, ...]:
-    """Find working splits of an operator and its gradient that Tofu does not offer.
+    """Find splits of an operator and its gradient that work, but that Tofu does not offer.
 
-    `try_split` tests a split, and `list_windows` lists splits along windows. A kernel may end the process.
+    `try_split` tests a split. `list_windows` lists splits along windows. A kernel may end the process.
     """
     nodes = execute_training_graph(case.op, case.attributes, case.draw_inputs(), case.wrt, seed=1)
     shrinks_attributes = not any(isinstance(numbers, Fixed) for numbers in case.numbers)

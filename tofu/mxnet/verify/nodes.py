@@ -21,7 +21,7 @@ from tofu.verification.kernel import Array, Shape
 
 @dataclass(frozen=True)
 class Gradient:
-    """A backward operator that cannot run without its forward operator.
+    """A backward operator that runs only together with its forward operator.
 
     Attributes
     ----------
@@ -30,12 +30,12 @@ class Gradient:
     wrt
         Positions of the forward operator's inputs whose gradients are computed.
     outputs
-        Numbers of the backward operator's outputs that are these gradients.
+        Positions of these gradients among the backward operator's outputs.
     head_inputs
-        For each output of the forward operator, the number of the backward operator's input with its gradient, or None.
+        For each output of the forward operator, the position of its gradient among the backward operator's inputs, or
+        None.
     forward_outputs, forward_inputs
-        Inputs of the backward operator that are outputs (or inputs) of the forward operator, by number: {2: 0} if input
-        2 is output 0.
+        {2: 0} if input 2 of the backward operator is output 0 (or input 0) of the forward operator.
     shares_state
         True if both operators must be split alike.
     """
@@ -51,21 +51,20 @@ class Gradient:
 
 @dataclass(frozen=True)
 class VerifiedNode:
-    """An operator that has run, with its inputs and outputs.
+    """An operator with its inputs and outputs after a run.
 
     Attributes
     ----------
     unwritten
-        For each output, an array with True for elements that the kernel does not write.
+        For each output, a mask with True for elements that the kernel does not write.
     mutated_inputs
         Positions of the inputs that the kernel changes, as declared by MXNet.
     inputs_after
         The inputs after the run.
     input_roles, output_roles
-        For each input and output, a tensor of the forward operator. The input or output is this tensor, or its
-        gradient.
+        For each input and output, a tensor of the forward operator. The input or output is this tensor or its gradient.
     reused_outputs
-        If the operator cannot run twice, positions of the inputs that are outputs of the forward operator.
+        Positions of inputs that are outputs of the forward operator. Empty if the operator can run twice.
     """
 
     op: str
@@ -82,7 +81,7 @@ class VerifiedNode:
 
     @property
     def undeclared_changes(self) -> tuple[int, ...]:
-        """Positions of the inputs that the kernel changes, although neither MXNet nor Tofu declares it."""
+        """Positions of inputs that the kernel changes without any declaration."""
         declared = {*self.mutated_inputs, *_mxnet.overwritten_inputs(self.op, self.attributes)}
         pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
         changed = tuple(n for n, (old, new) in pairs if n not in declared and old.tobytes() != new.tobytes())
@@ -106,14 +105,14 @@ class VerifiedNode:
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> list[Array] | None:
-        """Run the kernel with other attributes and inputs. Return its outputs, or None if MXNet refuses the call."""
+        """Run the kernel with other attributes and inputs. Return the outputs, or None if MXNet refuses."""
         try:
             return self.run(write_attributes(values), inputs, output_shapes)[0]
         except KERNEL_ERRORS:
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the output shapes for other attributes and input shapes, or None if MXNet refuses them."""
+        """Return the output shapes for other attributes and input shapes, or None if MXNet refuses."""
         try:
             inferred = _mxnet.infer_operator(self.op, write_attributes(values), shapes)
         except RuntimeError:
@@ -124,7 +123,7 @@ class VerifiedNode:
 
 
 def write_attributes(values: Mapping[str, Any]) -> dict[str, str]:
-    """Convert the values of attributes to texts, as MXNet expects them."""
+    """Convert attributes to texts, as MXNet expects them."""
     return {name: str(value) for name, value in values.items()}
 
 
@@ -133,8 +132,8 @@ def execute_training_graph(
 ) -> list[VerifiedNode]:
     """Run `op` and the operators of its gradient.
 
-    `wrt` lists the inputs whose gradients are computed, by default all except auxiliary states. The outputs get random
-    gradients, drawn with `seed`.
+    `wrt` lists the inputs that get gradients, by default all except auxiliary states. Outputs get random gradients from
+    `seed`.
     """
     symbol, training, wrt = _build_training_graph(op, write_attributes(attributes), len(inputs), wrt)
     return _Execution(symbol, training, inputs, wrt, seed).run()
@@ -284,9 +283,9 @@ def run_with_forward(
     pattern: int = 0,
     times: int = 1,
 ) -> list[Array]:
-    """Run a forward operator, then its backward operator `times` times. Return the outputs of the backward operator.
+    """Run a forward operator once, and its backward operator `times` times. Return the backward operator's outputs.
 
-    If an output is not a gradient of `gradient.wrt`, it contains NaN.
+    Outputs that are not gradients of `gradient.wrt` contain NaN.
     """
     head_gradients = [inputs[slot] for slot in gradient.head_inputs if slot is not None]
     values = run_gradient(gradient.forward.op, attributes, forward_inputs, head_gradients, gradient.wrt, pattern, times)

@@ -61,7 +61,7 @@ def verify_operator(
     Parameters
     ----------
     op, attributes
-        MXNet's name of the operator, and its attributes.
+        Name of the operator in MXNet, and its attributes.
     inputs
         An array for each input and auxiliary state. A shape stands for random numbers between -1 and 1.
     parts
@@ -69,10 +69,10 @@ def verify_operator(
     wrt
         Positions of the inputs whose gradients are computed. By default, all except auxiliary states.
     relations
-        For random operators, by name: a function that takes the inputs and outputs, and returns the expected outputs.
-        An expected output is None if the kernel does not write it.
+        For random operators, by name: a function from (inputs, outputs) to expected outputs. None means that the kernel
+        does not write an output.
     seed
-        Seed of the random inputs and of the random gradients of outputs.
+        Seed of random inputs and random output gradients.
     description_tolerance
         The largest allowed relative error.
 

@@ -37,7 +37,9 @@ NEVER_COMPUTED = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1
 
 @dataclass(frozen=True)
 class RecordEntry:
-    """Record of the verification of one operator. A signature is a combination of attributes, shapes and types.
+    """Record of the verification of one operator.
+
+    A signature is a combination of attributes, shapes and types.
 
     Attributes
     ----------
@@ -52,15 +54,15 @@ class RecordEntry:
     is_elementwise
         True if the operator is element-wise for all signatures.
     is_opaque
-        True if, for some signature, the description has no formula.
+        True if the description has no formula for some signature.
     compared
-        How the outputs were compared, as the text of a `Compared`. If outputs differ, the least reliable way.
+        Way in which the outputs were compared (see `Compared`). If outputs differ, the least reliable way.
     cells
-        The number of elements compared in each way in the built-in cases.
+        Number of elements compared in each way.
     missed
         Outputs that were never compared, except scratch memory.
     reason
-        The reason why the description's numbers were not compared, or "".
+        Why numbers were not compared with the description, or "".
     signatures
         Number of verified signatures.
     """
@@ -84,7 +86,7 @@ class RecordEntry:
 
 
 def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
-    """Return the entries that are still valid, by operator. Without a file, return {}."""
+    """Return the entries that are still valid, by operator. Return {} without a file."""
     if not path.exists():
         return {}
     entries = {name: _read_entry(fields) for name, fields in json.loads(path.read_text()).items()}
@@ -92,13 +94,13 @@ def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
 
 
 def write_record(entries: Mapping[str, RecordEntry], path: Path = RECORD) -> None:
-    """Write the entries to a file, one line for each operator, sorted by name."""
+    """Write the entries to a file, sorted by name."""
     lines = (f" {json.dumps(name)}: {json.dumps(asdict(entry))}" for name, entry in sorted(entries.items()))
     write_atomically(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def make_entries(results: Iterable[CaseResult]) -> dict[str, RecordEntry]:
-    """Return an entry for each operator that has no problems in `results`."""
+    """Return an entry for each operator without problems in `results`."""
     reports_by_op: dict[str, list[tuple[NodeReport, int]]] = defaultdict(list)
     broken_operators: set[str] = set()
     for result in results:
@@ -144,7 +146,7 @@ def _is_current(op: str, entry: RecordEntry) -> bool:
 
 
 def digest_of(op: str) -> str:
-    """Return a hash of all code that the description of `op` uses. Without a description, return "".
+    """Return a hash of the code of an operator's description, or "" without a description.
 
     Comments and docstrings do not change the hash.
     """
@@ -153,9 +155,9 @@ def digest_of(op: str) -> str:
 
 
 def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
-    """Return a hash of the C++ code that defines `op`.
+    """Return a hash of the C++ code of `op`, or "" for MXNet's operators.
 
-    Return "" if `op` is an operator of MXNet, or if the C++ files are not installed.
+    Also return "" if the C++ files are not installed.
     """
     folder = sources / "nnvm"
     if not op.startswith(_OWN_PREFIX) or not folder.is_dir():

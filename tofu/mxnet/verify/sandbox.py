@@ -26,11 +26,13 @@ MOST_BYTES = 8 * 2**30
 
 
 class ProcessEndedError(RuntimeError):
-    """A function in a `Sandbox` ended its process, or never returned."""
+    """A function in a `Sandbox` ended its process, or took too long."""
 
 
 class Sandbox:
-    """A process that imports `modules` and then runs functions. If a kernel ends the process, a new one starts.
+    """A process that runs functions. If a function ends the process, a new one starts.
+
+    The process imports `modules` first.
 
     >>> with Sandbox() as sandbox:
     ...     sandbox.call(max, 2, 3)
@@ -58,7 +60,7 @@ class Sandbox:
     def call(self, function: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
         """Call `function` in the process. Return its result or raise its error.
 
-        Raise ProcessEndedError if the process ends, or if the function takes too long.
+        Raise ProcessEndedError if the process ends or takes too long.
         """
         try:
             self._pipe.send((function, arguments, options))

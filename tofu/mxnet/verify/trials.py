@@ -34,9 +34,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class Trials:
-    """Numbers of verified and refused variants, and the smallest variant that failed.
+    """Numbers of verified and refused variants of a case, and the smallest variant that failed.
 
-    A variant counts as refused if MXNet refuses it, ends its process, or is known to compute wrong results.
+    Refused variants are refused by MXNet, end its process, or have known mistakes in MXNet.
     """
 
     verified: int
@@ -45,9 +45,9 @@ class Trials:
 
 
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
-    """Run `verify_case` in another process, the sandbox.
+    """Run `verify_case` in a sandbox, which is another process.
 
-    If the process ends, the case runs again in a new process. Raises ProcessEndedError if the unsplit operator ends it.
+    If the process ends, try again once. Raise ProcessEndedError if even the unsplit operator ends it.
     """
     for _ in range(2):
         with suppress(ProcessEndedError):
@@ -61,9 +61,9 @@ def _run_whole(case: Case) -> None:
 
 
 def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Trials:
-    """Verify `examples` random variants of a case. If one fails, search for a smaller variant that fails.
+    """Verify `examples` random variants of a case. If one fails, search for a smaller one that fails.
 
-    Raises UnsupportedError if the package hypothesis is not installed.
+    Raise UnsupportedError if the package hypothesis is not installed.
     """
     hypothesis = _import_hypothesis()
     from tofu.mxnet.verify.variants import variants

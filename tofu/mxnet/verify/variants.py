@@ -88,9 +88,9 @@ def _draw_near(value: int | tuple[int, ...]) -> st.SearchStrategy[Any]:
 def complete_inputs(
     case: Case, attributes: Mapping[str, Any], inputs: Sequence[InputNumbers]
 ) -> list[InputNumbers] | None:
-    """Return inputs for the new attributes, or None if MXNet accepts no inputs.
+    """Return inputs that fit new attributes, or None if MXNet accepts none.
 
-    The first inputs keep their shapes if possible. The other shapes are inferred.
+    The first inputs keep their shapes if possible.
     """
     case_symbol, symbol = (_compose(case.op, values, len(inputs)) for values in (case.attributes, attributes))
     if case_symbol is None or symbol is None:

@@ -28,9 +28,9 @@ from tofu.verification.split import relative_error
 
 @dataclass(frozen=True)
 class WholeComparison:
-    """Result of comparing an operator's outputs with its description or with a relation.
+    """Result of comparing an operator's outputs with its description.
 
-    `error` is the largest difference from the description. It is None if another check (`checked`) was made.
+    `error` is the largest difference. It is None if the outputs were checked in another way (`checked`).
     """
 
     error: float | None
@@ -47,7 +47,7 @@ def compare_whole(
     relation: Relation | None,
     tolerance: float,
 ) -> WholeComparison:
-    """Compare all outputs that the kernel computed, and check which elements it wrote."""
+    """Compare all computed outputs with the description, and check which elements the kernel wrote."""
     computed = [n for n, output in enumerate(traced.outputs) if node.computes(n) and not output.is_scratch]
     written = [n for n in computed if access.outputs[n].is_written]
     unwritten = [n for n in computed if n not in written]

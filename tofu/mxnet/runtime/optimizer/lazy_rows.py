@@ -23,7 +23,7 @@ LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """Return the gradients that a lazy optimizer reads. Return [] for other optimizers."""
+    """Return the gradients that a lazy optimizer reads, or [] for other optimizers."""
     if isinstance(optimizer, LAZY_FOR_SPARSE):
         is_lazy = has_sparse_weight
     elif isinstance(optimizer, mx.optimizer.NAG):
@@ -40,7 +40,7 @@ def list_read_gradients(
 def keeping_rows(
     gradients_by_weight: Sequence[Sequence[ShardedTensor]], arrays_by_weight: Sequence[Sequence[Any]]
 ) -> Iterator[None]:
-    """Restore the rows of weights and states whose gradients are all zero, after a `with` block."""
+    """After a `with` block, restore the rows of weights and states whose gradients are all zero."""
     with ExitStack() as stack:
         for gradients, arrays in zip(gradients_by_weight, arrays_by_weight, strict=True):
             if not gradients:
@@ -53,7 +53,7 @@ def keeping_rows(
 
 
 def find_rows(gradient: ShardedTensor) -> npt.NDArray[np.bool_]:
-    """Return one bool for each row of the gradient: True if the row has a non-zero element."""
+    """Return a bool for each row: True if the row has a non-zero element."""
     is_nonzero = np.zeros(gradient.shape[0], bool)
     for worker in gradient.owners:
         (begin, end), shard = gradient.regions[worker][0], gradient.arrays[worker]

@@ -29,20 +29,20 @@ from tofu.validation import show_with_type
 
 
 class ShardOptimizer:
-    """The optimizer of a module. It updates the shards of each weight by one of MXNet's optimizers.
+    """Run an MXNet optimizer on weights that are split over workers.
 
     Parameters
     ----------
     optimizer
-        An `mx.optimizer.Optimizer`, or the name of one, or Horovod's DistributedOptimizer.
+        An `mx.optimizer.Optimizer`, its name, or Horovod's DistributedOptimizer.
     parameters
         Options of the optimizer, if `optimizer` is a name.
     names
-        Names of all parameters, in the order in which MXNet numbers them.
+        Names of all parameters, in MXNet's order.
     rescale_grad
-        Factor for gradients, such as 1 / batch size. The option in `parameters` replaces it.
+        Default factor for gradients, such as 1 / batch size.
     symbol
-        The model. It may have factors for the learning rate and weight decay of a parameter.
+        The model. It may define factors for learning rate and weight decay.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class ShardOptimizer:
         self._has_sparse_weight = {name: name in storages for name in list_sparse_gradients(symbol)}
 
     def borrow(self, names: Sequence[str]) -> ShardOptimizer:
-        """Return an optimizer for `names` that shares this optimizer's states and counts of updates.
+        """Return an optimizer for `names` that shares states and counts of updates with this one.
 
-        Raise TofuError if a name is unknown.
+        Raise TofuError for an unknown name.
         """
         raise_together(
             TofuError,
@@ -92,13 +92,13 @@ class ShardOptimizer:
 
     @property
     def optimizer(self) -> Any:
-        """MXNet's optimizer, whose learning rate can be read and set."""
+        """The MXNet optimizer. Its learning rate can be read and set."""
         return self.updater.optimizer
 
     def update(self, executor: ShardedExecutor) -> None:
         """Update all trained parameters with the gradients of the last backward pass.
 
-        If the optimizer fails, the error names the parameters that may already be updated.
+        If the optimizer fails, the error names the parameters that it may have updated.
         """
         trained = {index: name for index, name in self.names.items() if name in executor.differentiated}
         if not trained:
@@ -127,7 +127,7 @@ class ShardOptimizer:
                 ) from error
 
     def place_states(self, executor: ShardedExecutor) -> None:
-        """Split each state of the optimizer over the workers like its weight."""
+        """Split each optimizer state like its weight."""
         states = self.updater.states
         with uninterrupted(), on_shards():
             for index, name in self.names.items():
@@ -137,11 +137,11 @@ class ShardOptimizer:
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
-        """The states and the optimizer, as MXNet's `Updater` saves them."""
+        """The states and the optimizer, as MXNet saves them."""
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
-        """Load saved states, and the optimizer if the file has it.
+        """Load saved states, and the saved optimizer if the file has one.
 
         Raise TofuError if the states belong to another optimizer or model.
         """
@@ -201,16 +201,12 @@ def _reads_steps(optimizer: Any) -> bool:
 
 
 def updater_for(optimizer: Any) -> Any:
-    """Return an MXNet Updater that can run this optimizer on weights that are split over workers."""
+    """Return an MXNet Updater for weights that are split over workers."""
     return (_LambUpdater if isinstance(optimizer, mx.optimizer.LAMB) else mx.optimizer.Updater)(optimizer)
 
 
 class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is untyped
-    """An updater for LAMB that updates one weight after the other.
-
-    MXNet's kernel for several weights at once would use wrong norms.
-    """
-
+    # MXNet's kernel for several weights at once would use wrong norms, so weights are updated one by one.
     def __call__(self, index: Sequence[int], grad: Sequence[Any], weight: Sequence[Any]) -> None:
         for one_index, gradient, one_weight in zip(index, grad, weight, strict=True):
             mx.optimizer.Optimizer.update_multi_precision(
@@ -219,7 +215,7 @@ class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is unty
 
 
 def prepare_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
-    """Create the states that are missing, and split each state over the workers like its weight."""
+    """Create missing optimizer states, and split each state like its weight."""
     with on_shards():
         for index, weight in zip(indices, weights, strict=True):
             if index not in updater.states:  # a state may start as a copy of the weight
@@ -237,9 +233,9 @@ def update_shards(
     weights: Sequence[Any],
     has_sparse_weight: Mapping[int, bool],
 ) -> None:
-    """Run MXNet's updater on weights and gradients that are split over workers.
+    """Run an MXNet Updater on weights and gradients that are split over workers.
 
-    For each sparse gradient, `has_sparse_weight` is True if the weight is sparse, too.
+    `has_sparse_weight` has a key for each sparse gradient: True if the weight is sparse, too.
     """
     read_gradients = [
         list_read_gradients(updater.optimizer, indices[n], gradients[n].tensor, is_sparse)

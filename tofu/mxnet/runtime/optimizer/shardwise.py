@@ -54,7 +54,7 @@ _open_contexts_of_all_threads = 0
 
 @contextmanager
 def on_shards() -> Iterator[None]:
-    """Let `mx.nd` operators accept sharded arrays in a `with` block, in this thread."""
+    """In a `with` block, let `mx.nd` operators of this thread accept sharded arrays."""
     _count_context(1)
     try:
         yield

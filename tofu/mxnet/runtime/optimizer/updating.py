@@ -20,7 +20,7 @@ _update_whole = mx.optimizer.Updater.__call__
 
 
 def install_updater() -> None:
-    """Make MXNet's Updaters update the shards of a `ParameterArray`."""
+    """Change MXNet's Updaters to update parameters that are stored as shards."""
     mx.optimizer.Updater.__call__ = _update_parameters
 
 

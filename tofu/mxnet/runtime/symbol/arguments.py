@@ -50,7 +50,7 @@ def _is_whole_number(value: Any) -> bool:
 
 
 def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
-    """Return the number of workers. Raise an error if the arguments contradict each other or are all None."""
+    """Return the number of workers. Raise DeviceError or PlanError for contradictory or missing arguments."""
     if ngpus is not None and not _is_whole_number(ngpus):
         raise DeviceError(
             f"ngpus must be a whole number of devices, not {show(ngpus)}. Write ngpus=2, or name the devices: "
@@ -81,7 +81,7 @@ def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None)
 
 
 def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **options: Any) -> Settings:
-    """Check the options that a user passed to `tofu.partition`, and return them as settings."""
+    """Check the options of `tofu.partition`, and return them as settings."""
     checked = read_options(options, MXNET_OPTIONS)
     settings = MXNetSettings(count_workers(ngpus, contexts, checked.get("plan")), **checked)
     settings.check()
@@ -89,16 +89,16 @@ def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **options: 
 
 
 def check_workers_of_module(ngpus: Any, context: Any) -> None:
-    """Raise DeviceError if both arguments are None, or if `context` is not a list of MXNet contexts."""
+    """Raise DeviceError unless `ngpus` or a list of MXNet contexts was passed."""
     check_contexts(context, "context", " Or leave it out and write ngpus=2.")
     if ngpus is None and context is None:
         raise DeviceError("How many workers? Give ngpus=2, or their devices: context=[mx.cpu(0), mx.cpu(1)].")
 
 
 def check_contexts(contexts: Any, argument: str = "contexts", advice: str = "") -> tuple[Any, ...] | None:
-    """Return `contexts` as a tuple. Raise DeviceError if an element is not an MXNet context.
+    """Return `contexts` as a tuple, or None for None. Raise DeviceError for anything but MXNet contexts.
 
-    None stays None. `argument` and `advice` are parts of the error message.
+    `argument` and `advice` appear in the error message.
     """
     if contexts is None:
         return None
@@ -112,10 +112,9 @@ def check_contexts(contexts: Any, argument: str = "contexts", advice: str = "") 
 
 
 def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each named input as a tuple of integers.
+    """Return shapes as tuples of integers, by name of the input.
 
-    Raise ShapeError for invalid shapes, and for names that are not inputs of the model. `options` are for the error
-    message.
+    Raise ShapeError for invalid shapes and unknown names. The message lists `options`.
     """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     unknown = [f"{n}={show(shape)}{_advise_name(n, names, options)}" for n, shape in shapes.items() if n not in names]
@@ -132,9 +131,9 @@ def _advise_name(name: str, names: Collection[str], options: Collection[str]) ->
 
 
 def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Return the input shapes among the keyword arguments of `simple_bind`.
+    """Return the input shapes among the arguments of `simple_bind`.
 
-    Unknown labels are ignored. Values that are not shapes are ignored with a warning.
+    Ignore unknown labels. Ignore values that are not shapes, with a warning.
     """
     names = symbol.list_arguments()
     ignored = [name for name, shape in keywords.items() if name not in names and not isinstance(shape, (tuple, list))]
@@ -150,14 +149,14 @@ def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tup
 
 
 def read_names(argument: str, names: Any) -> list[str]:
-    """Return the names as a list. Raise TofuError for a single string."""
+    """Return names as a list. Raise TofuError for a single string."""
     if isinstance(names, str):
         raise TofuError(f"{argument} takes a list of names. Write {argument}=[{names!r}].")
     return list(names or ())
 
 
 def check_symbol(symbol: Any) -> None:
-    """Raise UnsupportedError, with advice, if the argument is not an MXNet symbol."""
+    """Raise UnsupportedError with advice for anything but an MXNet symbol."""
     if isinstance(symbol, mx.sym.Symbol):
         return
     if isinstance(symbol, (str, Path)):
@@ -179,7 +178,7 @@ def check_symbol(symbol: Any) -> None:
 
 
 def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
-    """Raise DeviceError if the user asks for devices that the partitioned `symbol` does not use."""
+    """Raise DeviceError if `ngpus` or `contexts` contradict the devices of a partitioned symbol."""
     contexts = check_contexts(contexts)
     if (ngpus is not None and ngpus != len(symbol.contexts)) or (contexts is not None and contexts != symbol.contexts):
         requested = f"ngpus={ngpus}" if contexts is None else ", ".join(map(str, contexts))
@@ -192,7 +191,7 @@ def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
 def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
     """Return "write", "add" or "null" for each argument in `names`.
 
-    `grad_req` is one word for all arguments, a list with a word for each argument, or a mapping.
+    `grad_req` is one word for all, a list with a word for each, or a mapping.
     """
     if isinstance(grad_req, str):
         requests = dict.fromkeys(names, grad_req)
@@ -210,10 +209,9 @@ def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
 def read_module_requests(
     grad_req: Any, names: Sequence[str], trained: Sequence[str], inputs: Sequence[str]
 ) -> dict[str, str]:
-    """Return "write" or "add" for each argument that gets a gradient, by name.
+    """Return "write" or "add" by name, for each argument that gets a gradient.
 
-    If `grad_req` is a single word, all `trained` parameters and all `inputs` get it. A mapping changes only the
-    arguments that it names.
+    A single word is for all `trained` parameters and `inputs`. In a mapping, these arguments default to "write".
     """
     differentiated = [name for name in names if name in {*trained, *inputs}]
     if isinstance(grad_req, str):
@@ -230,7 +228,7 @@ def read_module_requests(
 
 
 def check_descriptions(argument: str, descriptions: Any) -> None:
-    """Raise ArgumentTypeError if an argument such as `data_shapes` is not a list of names with shapes."""
+    """Raise ArgumentTypeError unless `descriptions` is a list of names with shapes."""
     example = f"Write {argument}=[('data', (64, 784))], a name and a shape for each."
     if isinstance(descriptions, (str, Mapping)) or not isinstance(descriptions, Sequence):
         raise ArgumentTypeError(
@@ -245,7 +243,7 @@ def check_descriptions(argument: str, descriptions: Any) -> None:
 
 
 def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], name: str) -> None:
-    """Raise ArgumentTypeError if a method such as `fit` gets an array instead of an iterator over batches."""
+    """Raise ArgumentTypeError if a method such as `fit` gets an array instead of an iterator."""
     data = args[0] if args else kwargs.get(name)
     if isinstance(data, (mx.nd.NDArray, np.ndarray)):
         raise ArgumentTypeError(
@@ -255,9 +253,9 @@ def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: bool = False) -> dict[str, Any]:
-    """Return the arrays by name. `arrays` is a mapping, or a list in the order of `names`.
+    """Return arrays by name. `arrays` is a mapping, or a list in the order of `names`.
 
-    Raise ShapeError if an array is missing, unless `optional` is True.
+    Raise ShapeError for missing arrays, unless `optional` is True.
     """
     if not isinstance(arrays, Mapping):
         if len(arrays) != len(names):
@@ -270,9 +268,9 @@ def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: b
 
 
 def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, str]:
-    """Return "row_sparse" or "csr" for each sparse argument, by name.
+    """Return "row_sparse" or "csr" by name, for each sparse argument.
 
-    For arguments in `stypes`, the model's own storage types are ignored.
+    Types in `stypes` replace the model's types.
     """
     storages = {**list_storages(symbol), **(stypes or {})}
     unknown = [f"{name}: {stype}" for name, stype in storages.items() if stype not in ("default", "row_sparse", "csr")]
@@ -281,7 +279,7 @@ def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, st
 
 
 def warn_of_sparse_storage(symbol: Any) -> None:
-    """Log a warning if the model has sparse arrays. Workers store them as dense arrays."""
+    """Log a warning if the model has sparse arrays, because workers store dense arrays."""
     if not has_sparse_storage(symbol):
         return
     arguments = {**dict.fromkeys(sorted(list_sparse_gradients(symbol)), "sparse gradient"), **list_storages(symbol)}
@@ -293,7 +291,7 @@ def warn_of_sparse_storage(symbol: Any) -> None:
 
 
 def warn_of_data_parallel_group(frame: Any) -> None:
-    """Warn once if an `mx.mod.Module` binds the symbol to several contexts.
+    """Log a warning if an `mx.mod.Module` binds a partitioned symbol to several contexts.
 
     `frame` is the Python frame of the caller.
     """
@@ -308,7 +306,10 @@ def warn_of_data_parallel_group(frame: Any) -> None:
 
 
 def find_array_contexts(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
-    """Return the context of each whole argument and state: `group2ctx` of its `ctx_group`, otherwise `ctx`."""
+    """Return the context of each argument and state, by name.
+
+    `group2ctx` maps the attribute `ctx_group` to a context. The default is `ctx`.
+    """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     if not group2ctx:
         return dict.fromkeys(names, ctx)

@@ -28,8 +28,7 @@ def shrink_batch(
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, Any], list[str]]:
     """Halve the batch until the model can be verified in the free memory.
 
-    Return the new shapes and values, and notes for the user. All inputs whose first extent is the batch size become
-    smaller. Raise ShapeError if a batch of one example is too large.
+    Return the new shapes, the new values, and notes for the user. Raise ShapeError if even a batch of 1 is too large.
     """
     free_bytes = _read_free_bytes(contexts)
     batch = next(iter(shapes.values()), (1,))[0]

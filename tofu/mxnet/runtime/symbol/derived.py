@@ -19,7 +19,7 @@ from tofu.planning.settings import Settings
 
 
 class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
-    """The base class of partitioned symbols, with MXNet's methods that return another symbol."""
+    """Base class of partitioned symbols: MXNet's methods that return another symbol."""
 
     def __init__(self, whole: Any, settings: Settings, contexts: Sequence[Any]) -> None:
         self.settings = settings
@@ -29,7 +29,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> Any:
-        """Pointer to MXNet's symbol. Code outside of Tofu gets an error."""
+        """Pointer to MXNet's symbol. Raises UnsupportedError for code outside of Tofu."""
         caller = sys._getframe(1)
         is_allowed = caller.f_locals.get("self") is self or caller.f_globals.get("__name__", "").startswith("tofu.")
         if not is_allowed and self.settings.workers > 1:
@@ -46,25 +46,25 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def whole(self) -> Any:
-        """The model as the user wrote it: a symbol for one device."""
+        """The original model, a symbol for one device."""
         return mx.sym.Symbol(_copy_handle(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Replace inputs by other symbols. The new symbol has the same settings."""
+        """Replace inputs by other symbols. Settings stay the same."""
         composed = super().__call__(*args, **kwargs)
         composed._partition = None
         return composed
 
     def __getitem__(self, index: Any) -> Any:
-        """Return one or several outputs, as a symbol with the same settings."""
+        """Return one or several outputs as a symbol with the same settings."""
         return self._apply_settings(self.whole[index])
 
     def get_internals(self) -> Any:
-        """Return the outputs of all operators, as a symbol with the same settings."""
+        """Return the outputs of all operators as a symbol with the same settings."""
         return self._apply_settings(super().get_internals())
 
     def get_children(self) -> Any:
-        """Return the inputs of the operators that compute the outputs, as a symbol. Return None for a variable."""
+        """Return the inputs of the last operators as a symbol. Return None for a variable."""
         children = super().get_children()
         return None if children is None else self._apply_settings(children)
 
@@ -72,7 +72,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return type(self)(symbol, self.settings, self.contexts)
 
     def optimize_for(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise UnsupportedError, because a partitioned symbol cannot be optimized for a backend."""
+        """Raise UnsupportedError, because MXNet's backends cannot optimize a partitioned symbol."""
         raise UnsupportedError(
             "optimize_for works for one device. Apply it to the model before tofu.partition(...), or to sym.whole."
         )
@@ -82,7 +82,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return super().get_backend_symbol(backend) if self.settings.workers == 1 else self.optimize_for(backend)
 
     def as_np_ndarray(self) -> Any:
-        """Return this symbol as a symbol of `mx.np`. Raise UnsupportedError for several workers."""
+        """Return this symbol as an `mx.np` symbol. Raise UnsupportedError for several workers."""
         if self.settings.workers == 1:
             return super().as_np_ndarray()
         raise UnsupportedError(

@@ -14,8 +14,8 @@ from tofu.validation import show_with_type
 def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tuple[Any, ...]:
     """Return an MXNet context (a device) for each worker.
 
-    By default, the workers use gpu(0), gpu(1), ... On a machine without GPUs, they use cpu(0), cpu(1), ... Raise
-    DeviceError if the number of contexts is wrong, or if a device is missing or occurs twice.
+    The default is gpu(0), gpu(1), ..., or cpu(0), cpu(1), ... without GPUs. Raise DeviceError if devices are missing,
+    repeated, or too few or many.
     """
     if workers < 1:
         raise DeviceError(f"ngpus is {workers}; a model needs at least 1 worker. Use ngpus=1 for the model as it is.")
@@ -42,7 +42,7 @@ def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tup
 
 
 def check_context(context: Any) -> None:
-    """Raise DeviceError if the context's device does not exist. None stands for MXNet's current context."""
+    """Raise DeviceError if the context's device does not exist. None is MXNet's current context."""
     if context is not None and not isinstance(context, mx.Context):
         raise DeviceError(f"ctx takes an MXNet context, not {show_with_type(context)}. Write mx.cpu() or mx.gpu(0).")
     _check_gpus_exist([context] if context is not None else [])

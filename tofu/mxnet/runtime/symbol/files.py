@@ -28,7 +28,7 @@ NUMPY_SHAPES = "is_np_shape"
 
 
 def install_loaders() -> None:
-    """Make `mx.sym.load` and `mx.sym.load_json` return a partitioned symbol if the file has one."""
+    """Make `mx.sym.load` and `mx.sym.load_json` accept partitioned symbols."""
     for module in (mx.symbol, mx.symbol.symbol):
         module.load_json = _load_text
         module.load = _load_file
@@ -41,7 +41,7 @@ def _load_text(json_str: str) -> Any:
 
 
 def read_symbol(path: str) -> Any:
-    """Return the symbol or partitioned symbol in a file. Raise TofuError for a damaged file."""
+    """Return the symbol in a file. It may be partitioned. Raise TofuError for a damaged file."""
     saved_version = MXNET_VERSION
     try:
         text = read_text(path)
@@ -71,17 +71,14 @@ def _find_version(model: dict[str, Any]) -> str:
 
 
 def shapes_as_saved(path: str) -> Any:
-    """Set MXNet's option for NumPy shapes, in a `with` block, as it was when a symbol was saved.
-
-    MXNet stores this option in the file but does not restore it.
-    """
+    """In a `with` block, set MXNet's option for NumPy shapes as in the saved file."""
     attributes = read_model(read_text(path)).get("attrs", {})
     is_marked = isinstance(attributes, dict) and attributes.get(NUMPY_SHAPES) == ["int", 1]
     return mx.util.np_shape(True if is_marked else None)
 
 
 def check_checkpoint(prefix: str, epoch: int, kinds: Sequence[str]) -> None:
-    """Raise TofuError if a file of a checkpoint is missing. `kinds` are endings of files, such as "params"."""
+    """Raise TofuError if a file of a checkpoint is missing. `kinds` lists suffixes such as "params"."""
     paths = [f"{prefix}-symbol.json", *(f"{prefix}-{epoch:04d}.{kind}" for kind in kinds)]
     saved_epochs = sorted(
         path[-11:-7].lstrip("0") or "0" for path in glob(f"{escape(prefix)}-[0-9][0-9][0-9][0-9].params")

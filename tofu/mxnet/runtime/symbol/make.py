@@ -26,9 +26,9 @@ def make_symbol(
     option_names: Sequence[str] = (),
     **options: Any,
 ) -> PartitionedSymbol:
-    """Check the arguments of `tofu.mxnet.partition` and return the partitioned symbol.
+    """Check the arguments of `tofu.partition`, and return the partitioned symbol.
 
-    If shapes are passed, the symbol is planned at once. Errors about unknown names list `option_names`.
+    If `shapes` are passed, the symbol is planned at once. Errors about unknown names list `option_names`.
     """
     check_symbol(symbol)
     if isinstance(symbol, PartitionedSymbol):

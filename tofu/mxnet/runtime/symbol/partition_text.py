@@ -36,9 +36,9 @@ SavedPartition = tuple[Any, Settings, tuple[Any, ...]]
 
 
 def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: Plan | None) -> str:
-    """Add the settings, the contexts and the plan to the JSON `text` of a model.
+    """Return a model's JSON with settings, contexts and plan added.
 
-    If `plan` is None, add `settings.saved`.
+    If `plan` is None, `settings.saved` is added instead.
     """
     model = json.loads(text)
     plan = plan or settings.saved
@@ -55,9 +55,9 @@ def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: 
 
 
 def read_partition(text: str) -> SavedPartition | None:
-    """Return the model and the settings in the JSON text of a partitioned symbol.
+    """Return the model, the settings and the contexts in a partitioned symbol's JSON.
 
-    Return None for an ordinary symbol. Raise TofuError if the text is damaged.
+    Return None for an ordinary symbol. Raise TofuError for damaged text.
     """
     try:
         model = parse_json(text)

@@ -51,7 +51,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class PartitionedSymbol(DerivedSymbols):
-    """A model that runs on several devices. `tofu.partition` returns it."""
+    """A model that runs on several devices, as `tofu.partition` returns it."""
 
     @property
     def current_plan(self) -> Plan | None:
@@ -60,30 +60,27 @@ class PartitionedSymbol(DerivedSymbols):
 
     @property
     def plan(self) -> Plan:
-        """The plan for the shapes of the last bind, or for the shapes passed to `partition`.
+        """The plan for the shapes of the last bind, or of `tofu.partition`.
 
-        Raises PlanError if no plan exists yet.
+        Raises PlanError before planning.
         """
         return self.planned().plan
 
     @property
     def execution_symbol(self) -> Any:
-        """The symbol that MXNet runs: copies of each operator for all workers, and operators that transfer data."""
+        """The symbol that MXNet runs. It has the operators of all workers, and operators that transfer data."""
         return self.planned().training.symbol
 
     def save_report(self, path: str | Path, title: str = "") -> None:
-        """Write an HTML page about the plan.
-
-        The page shows each tensor's split, each layer's communication, and alternative splits.
-        """
+        """Write an HTML page about the plan: splits, communication, and alternatives."""
         write_atomically(str(path), render_page(self.planned(), title or self.name or "model"))
 
     def why(self, operator: str) -> str:
-        """Return a table of the ways to split an operator, with their communication."""
+        """Return a table of the ways to split an operator, with the communication of each."""
         return print_to_text(lambda console: console.print(alternatives_table(self.planned(), operator)))
 
     def planned(self) -> Partition:
-        """Return the plan for the last shapes, with the graph to run. Raise PlanError before planning."""
+        """Return the last plan with the graph to run. Raise PlanError before planning."""
         if self.settings.workers == 1:
             raise PlanError("With ngpus=1 the model stays as it is: there is no plan. Plans are for ngpus=2 and more.")
         if self._partition is None:
@@ -93,7 +90,7 @@ class PartitionedSymbol(DerivedSymbols):
         return self._partition
 
     def plan_for(self, shapes: Shapes) -> None:
-        """Plan the model for inputs of these shapes. All other arguments of the model are trained."""
+        """Plan the model for these input shapes. All other arguments are trained."""
         if self.settings.workers == 1:
             return
         inputs, trained = read_training(self, shapes)
@@ -107,9 +104,9 @@ class PartitionedSymbol(DerivedSymbols):
         updated: Collection[str],
         settings: Settings | None = None,
     ) -> Partition:
-        """Plan the model for inputs of these shapes and types. Return the plan with the graph to run.
+        """Plan the model for these input shapes and types. Return the plan with the graph to run.
 
-        The arguments in `differentiated` get gradients. An optimizer updates the arguments in `updated`.
+        Arguments in `differentiated` get gradients. Arguments in `updated` are updated by an optimizer.
         """
         with search_progress(self.settings.workers) as progress:
             task = read_task(
@@ -123,7 +120,7 @@ class PartitionedSymbol(DerivedSymbols):
             return plan_task(task, progress)
 
     def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
-        """Make `partition` the symbol's plan. Return an executor that runs it on shards."""
+        """Make `partition` the symbol's plan, and return an executor for it."""
         self._partition = partition
         return ShardedExecutor(partition, self.contexts, shared)
 
@@ -186,9 +183,9 @@ class PartitionedSymbol(DerivedSymbols):
         shared_buffer: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """Allocate arrays and bind the model to the workers, like `mx.sym.Symbol.simple_bind`.
+        """Allocate arrays and bind the model, like `mx.sym.Symbol.simple_bind`.
 
-        `ctx` is the context of the whole arrays.
+        `ctx` is the context of the whole arrays, not of the workers.
         """
         if self.settings.workers == 1:
             return super().simple_bind(
@@ -285,7 +282,7 @@ class PartitionedSymbol(DerivedSymbols):
         )
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> list[Any]:
-        """Bind the model to the arrays in `kwargs`, run it once, and return the outputs, like `mx.sym.Symbol.eval`."""
+        """Run the model once on the arrays in `kwargs`, and return the outputs, like `mx.sym.Symbol.eval`."""
         if self.settings.workers == 1:
             return list(super().eval(ctx, **kwargs))
         return list(self.bind(ctx or mx.cpu(), kwargs).forward())
@@ -301,11 +298,11 @@ class PartitionedSymbol(DerivedSymbols):
         return load_json, (self.tojson(),)
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
-        """Return the model for one device as MXNet's JSON. An attribute stores the settings and the plan."""
+        """Return the model as MXNet's JSON. An attribute contains the settings and the plan."""
         return add_partition(self.whole.tojson(remove_amp_cast), self.settings, self.contexts, self.current_plan)
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
-        """Write the JSON of `tojson` to a file. If writing fails, an existing file stays unchanged."""
+        """Write `tojson()` to a file. If this fails, an existing file stays unchanged."""
         write_atomically(fname, self.tojson(remove_amp_cast))
 
     def __repr__(self) -> str:
@@ -313,6 +310,6 @@ class PartitionedSymbol(DerivedSymbols):
 
 
 def load_json(text: str) -> Any:
-    """Return the symbol or partitioned symbol in a JSON text. Raise TofuError for damaged text."""
+    """Return the symbol in a JSON text. It may be partitioned. Raise TofuError for damaged text."""
     saved = read_partition(text)
     return load_whole(text) if saved is None else PartitionedSymbol(*saved)

@@ -18,17 +18,14 @@ MOST_PARTITIONS = 4
 
 
 class Replanner:
-    """Plans of a model for all input shapes that it has seen.
-
-    For new shapes, `find` tries the first plan, then the plan in use. If neither fits, it searches again.
-    """
+    """Plans of a model for different input shapes. An old plan is used again if it fits new shapes."""
 
     def __init__(self) -> None:
         self._first_plans: dict[Hashable, Plan] = {}
         self._partitions: dict[Hashable, Partition] = {}  # the last used partition comes last
 
     def first_plan(self, gradients: Hashable) -> Plan | None:
-        """Return the first plan that computes these `gradients`, or None."""
+        """Return the first plan that computes these gradients, or None."""
         return self._first_plans.get(gradients)
 
     def find(
@@ -40,22 +37,22 @@ class Replanner:
         compile_with: Callable[[Settings], Partition],
         present_plan: Plan | None = None,
     ) -> Partition:
-        """Return the plan, with its graph, for inputs of these shapes.
+        """Return the plan and graph for inputs of these shapes.
 
-        If `compile_with` raises an error, nothing changes.
+        The first plan is used if it fits, then `present_plan`. Otherwise, a new plan is made.
 
         Parameters
         ----------
         gradients
-            Names of the arguments whose gradients are computed. If None, no old plan is used.
+            Names of the arguments whose gradients are computed, or None to use no first plan.
         shapes, types
             Shapes and types of the inputs.
         settings
-            The user's options. They are used if no earlier plan fits.
+            The user's options.
         compile_with
-            Function that takes settings, and plans the model for these shapes.
+            Function that plans the model for these shapes with given settings.
         present_plan
-            The plan that the model runs now. `find` tries it if the first plan does not fit.
+            The plan in use.
         """
         key = gradients, types, *sorted(shapes.items())
         partition = self._partitions.pop(key, None)

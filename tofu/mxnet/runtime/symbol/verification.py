@@ -68,7 +68,7 @@ def verify_symbol(
 ) -> Agreement:
     """Run a partitioned symbol on one device and on the workers, and compare the results.
 
-    `PartitionedSymbol.verify` explains the arguments. `report` is called with the name of each stage.
+    For the arguments, see `PartitionedSymbol.verify`. `report` is called with the name of each stage.
     """
     # If several outputs are the same array, one device would only use the gradient of the last output.
     model, user_values = copy_repeats(partitioned.whole), _read_values(values)
