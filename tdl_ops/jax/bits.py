@@ -23,7 +23,6 @@ def _read_integer_type(name):
 
 
 def _refuse(*numbers):
-    """Replace a function of 64-bit integers, which the interpreter cannot execute."""
     raise DescriptionError("integers of 64 bits are not exact in the interpreter")
 
 

@@ -12,10 +12,10 @@ from tofu.verification.numbers import Given, Numbers, read_given
 
 @dataclass(frozen=True, init=False)
 class PrimitiveCase:
-    """A function of arrays whose equations are verified. A case may also include the function's gradient.
+    """A function of arrays to verify descriptions with. It contains a primitive, or its gradient does.
 
-    `inputs` has a shape for each argument, or another source of numbers. A shape gets numbers between -2 and 2.
-    Floating-point numbers are drawn in double precision. By default, JAX converts them to single precision.
+    `inputs` has a shape for each argument, filled with numbers between -2 and 2, or another source of numbers. Numbers
+    are drawn in double precision.
 
     >>> PrimitiveCase("product", lambda x, w: x @ w, (4, 6), (6, 8)).draw_inputs()[1].shape
     (6, 8)
@@ -31,7 +31,7 @@ class PrimitiveCase:
         object.__setattr__(self, "inputs", inputs)
 
     def draw_inputs(self, seed: int = 0) -> list[Array]:
-        """Return an array for each argument."""
+        """Return an array for each argument of the function."""
         random = np.random.RandomState(seed)
         given = (Numbers(-2, 2, value) if isinstance(value, tuple) else value for value in self.inputs)
         return [read_given(value).draw(random) for value in given]

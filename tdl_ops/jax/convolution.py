@@ -22,7 +22,7 @@ from tofu.tdl import Any, Sum, merge, mod, output, position, scatter, where
 
 @dataclass(frozen=True)
 class ConvolvedDimension:
-    """Spatial dimension `d` of a convolution. `size` is the extent of the kernel along this dimension."""
+    """Spatial dimension `d` of a convolution. The kernel has `size` positions along it."""
 
     d: int
     size: int
@@ -37,13 +37,13 @@ class ConvolvedDimension:
         return small if large % small == 0 and self.first_by(small) is not None else None
 
     def first_by(self, divisor):
-        """Return the first kernel position that meets an input element, or None if the output is zero."""
+        """Return the first kernel position that meets an input element, or None."""
         first = (d for d in range(divisor) if (d * self.rhs_dilation - self.low) % divisor == 0)
         return next((d for d in first if d < self.size), None)
 
     @property
     def is_added(self):
-        """Return True if the index variable runs over input positions, and elements are added to the output."""
+        """Return True if each input position adds elements to the output."""
         return self.divisor is not None and self.lhs_dilation > self.stride
 
     @property
@@ -52,7 +52,7 @@ class ConvolvedDimension:
 
     @property
     def step(self):
-        """Return the distance between kernel positions that meet input elements: `first`, `first + step`, ..."""
+        """Return the step between kernel positions that meet input elements."""
         return self.divisor // gcd(self.divisor, self.rhs_dilation)
 
     @property
@@ -61,11 +61,11 @@ class ConvolvedDimension:
 
     @property
     def declared(self):
-        """Return the extent of the kernel's index variable, by name, if only some kernel positions are used."""
+        # The index variable's extent, if only some kernel positions are used.
         return {} if self.divisor is None or self.step == 1 else {f"d{self.d}": self.count}
 
     def index_kernel(self, d):
-        """Return the index into the kernel. If only some kernel positions are used, the kernel is not split."""
+        # If only some kernel positions are used, the kernel is not split.
         return d if self.divisor is None or self.step == 1 else Any(position(d) * self.step + self.first)
 
     def index_input(self, v, d):
@@ -92,11 +92,8 @@ class ConvolvedDimension:
 
     @property
     def local_padding(self):
-        """Return the padding on a worker if the dimension is split.
-
-        If the output is split, the worker fetches a region of the input that includes the border. If the input is
-        split, padding lets the worker compute every output element to which its shard contributes.
-        """
+        # If the output is split, the worker fetches a region of the input that includes the border. If the input is
+        # split, padding lets the worker compute every output element to which its shard contributes.
         last = self.first + (self.count - 1) * self.step
         low, high = self.first * self.rhs_dilation, (self.size - 1 - last) * self.rhs_dilation
         reach = (last - self.first) * self.rhs_dilation

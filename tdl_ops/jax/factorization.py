@@ -17,8 +17,8 @@ WHOLE = slice(None)
 def describe_batches(name, *ranks, function=None):
     """Return the description of a primitive that treats each element of a batch separately.
 
-    `ranks` has the number of dimensions of each operand without the batch. `function(shapes, *operands)` returns all
-    results for one element of the batch. Without `function`, the interpreter cannot execute the description.
+    `ranks` has each operand's number of dimensions without the batch. `function(shapes, *operands)` returns all results
+    for one element. Without `function`, the description cannot be executed.
     """
 
     def description(*operands, output_shapes):

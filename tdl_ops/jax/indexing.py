@@ -18,21 +18,20 @@ LARGEST = {"uint8": 2.0**8 - 1, "uint16": 2.0**16 - 1, "uint32": 2.0**32 - 1, "u
 
 @dataclass(frozen=True)
 class Lookup:
-    """The dimensions of a gather or scatter: of the operand, of the indices, and of the array of slices.
+    """Dimensions of a gather or scatter. Each index chooses where a slice of the operand begins.
 
     Attributes
     ----------
     sizes
-        For each dimension of the operand, the extent of a slice.
+        The extents of a slice.
     index_map
-        The dimensions of the operand in which indices choose a position.
+        Dimensions of the operand for which there are indices.
     shared
-        Dimension of the operand -> dimension of the slices with equal positions. These are batch dimensions and
-        dimensions that a slice spans.
+        {dimension of the operand: dimension of the slices} if both have equal positions.
     window
-        Other dimension of the operand -> dimension of the slices, which begins at the index.
+        {dimension of the operand: dimension of the slices} if the slices begin at an index.
     batch
-        Dimensions along which slices are numbered, in the order of the indices' dimensions.
+        Dimensions that number the slices, in the order of the indices' dimensions.
     """
 
     sizes: tuple
@@ -42,20 +41,19 @@ class Lookup:
     batch: tuple
 
     def find_row(self, indices, i, d):
-        """Return the index in dimension `d` for the slice that contains element `i`."""
+        """Return the index along dimension `d` for the slice with element `i`."""
         return indices[(*(i[b] for b in self.batch), self.index_map.index(d))]
 
     def find_start(self, indices, i, d, rows, mode):
-        """Return the start of the slice in dimension `d`. If `mode` is "CLIP", the slice is moved into the operand."""
+        """Return where the slice begins along dimension `d`. With mode "CLIP", the slice is moved into the operand."""
         row = self.find_row(indices, i, d)
         return maximum(0.0, minimum(row, float(rows[d] - self.sizes[d]))) if mode == "CLIP" else row
 
     def find_shared(self, i, d):
-        """Return the position of element `i` in a dimension of the operand that is not looked up."""
         return i[self.shared[d]] if d in self.shared else 0  # such a dimension has one element
 
     def is_inside(self, indices, i, rows):
-        """Return the condition that a slice is inside the operand, or None if nothing is looked up."""
+        """Return the condition that a slice is inside the operand. Return None without indices."""
         inside = None
         for d in self.index_map:
             row = self.find_row(indices, i, d)
@@ -84,13 +82,13 @@ def local_first(local):
 
 
 def local_rows(local):
-    """Return the extents of the complete operand along looked-up dimensions, and the shard's extents along others."""
+    """Return the whole extent of each dimension that is looked up, and the shard's extent of each other dimension."""
     own = local.inputs[0].shape
     return tuple(local.whole(f"v{d}") if local.has(f"v{d}") else extent for d, extent in enumerate(own))
 
 
 def _local_sizes(local):
-    """Return the slice sizes on a worker. A slice that spans a split dimension gets the extent of the shard."""
+    # A slice that spans a split dimension gets the extent of the shard.
     sizes, own = local.attributes["slice_sizes"], local.inputs[0].shape
     is_spanned = lambda d, size: local.is_split(f"w{d}") and size == local.whole(f"w{d}")
     return tuple(

@@ -58,10 +58,7 @@ def _describe_output(number, dimensions, shape, operands, split_inputs, extents)
 
 
 def _read(operand, number, dimensions, at):
-    """Return an operand's elements at one position of all axes.
-
-    The result is a slice, or a sum over a slice if an axis has several elements at each position.
-    """
+    # The result is a slice, or a sum over a slice if an axis has several elements at each position.
     if all(not dimension or dimension[1] == 1 for dimension in dimensions):
         return operand[tuple(at[dimension[0]] if dimension else slice(None) for dimension in dimensions)]
     inner = {

@@ -8,7 +8,7 @@ NEWER = ("empty", "empty2", "log2", "one_minus_square", "ormqr", "polynomial", "
 
 
 def list_lacking() -> frozenset[str]:
-    """Return the described primitives that no step can contain with this version of JAX and on this device."""
+    """Return the described primitives that this version of JAX cannot run on this device."""
     places = [(jax.lax, "{}"), (jax.lax.linalg, "{}"), (primitives, "{}_p")]
     later = (name for name in NEWER if not any(hasattr(module, form.format(name)) for module, form in places))
     return frozenset((*later, *(() if has_kinds_of_memory() else ("device_put",))))
@@ -17,6 +17,6 @@ def list_lacking() -> frozenset[str]:
 def has_kinds_of_memory() -> bool:
     """Return True if the default device has several kinds of memory.
 
-    If it has only one, XLA for CPUs may fail on a `jax.device_put` to this kind.
+    With only one kind, XLA for CPUs may fail on `jax.device_put` to it.
     """
     return len(jax.devices()[0].addressable_memories()) > 1

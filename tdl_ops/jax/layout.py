@@ -83,10 +83,7 @@ def split(operand, *, sizes, axis):
 
 
 def _local_start(local):
-    """Return the start indices on a worker.
-
-    In a split dimension, the worker fetches a region that begins with the first element of the slice.
-    """
+    # In a split dimension, the worker fetches a region that begins with the first element of the slice.
     return tuple(0 if local.is_split(f"i{d}") else begin for d, begin in enumerate(local.attributes["start_indices"]))
 
 
@@ -103,7 +100,7 @@ def slice_(operand, *, start_indices, limit_indices, strides=None):
 
 
 def _read_padding(attributes):
-    """Return the number with which an array is padded. Infinity replaces 2**63 - 1 and 2**64 - 1, which float64 lacks."""
+    # float64 lacks 2**63 - 1 and 2**64 - 1. Infinity replaces them.
     number = dict(attributes["literals"]).get(1, 0.0)
     return math.inf if number == GREATEST.get(attributes["output_types"][0]) else complex(number).real
 
@@ -140,11 +137,8 @@ def _local_sizes(local):
     bound={"slice_sizes": _local_sizes, "first": local_first, "rows": local_rows},
 )
 def dynamic_slice(operand, *starts, slice_sizes, literals=(), first=(), rows=()):
-    """Describe a slice.
-
-    If a sliced dimension is split, each worker returns the elements of the slice in its shard, which begins at `first`.
-    All other elements are zeros.
-    """
+    # If a sliced dimension is split, each worker returns the elements of the slice in its shard, which begins at
+    # `first`. All other elements are zeros.
     first, rows = first or (0,) * operand.ndim, rows or operand.shape
     begins = _find_starts(starts, literals, 1, rows, slice_sizes)
     sliced = [d for d, (extent, size) in enumerate(zip(rows, slice_sizes, strict=True)) if extent != size]

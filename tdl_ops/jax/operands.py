@@ -11,16 +11,12 @@ def put_together(tensors, literals):
 
 
 def cell(operand, i):
-    """Return the element of an operand for an output's index `i`. Scalars and dimensions of extent 1 are broadcast."""
+    """Return the operand's element for index `i` of the output. Broadcast scalars and dimensions of extent 1."""
     return operand if isinstance(operand, NUMBERS) else operand.broadcast(*i)
 
 
 def find_cells(tensors, literals):
-    """Return a function that lists the elements of all operands for an output's index.
-
-    If no tensor must be broadcast to another one, the function reads all tensors at the index itself. From this, the
-    analysis knows that their extents agree.
-    """
+    """Return a function from an index of the output to the elements of all operands."""
     operands = put_together(tensors, literals)
     ranked = [tensor for tensor in tensors if tensor.ndim]
     ones = {tuple(map(tensor.is_one, range(tensor.ndim))) for tensor in ranked}
@@ -31,5 +27,5 @@ def find_cells(tensors, literals):
 
 
 def numbered(name, count):
-    """Return numbered names of index variables, such as `i0 i1` for the name `i` and the count 2."""
+    """Return "i0 i1" for `name` "i" and `count` 2."""
     return " ".join(f"{name}{d}" for d in range(count))

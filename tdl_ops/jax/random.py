@@ -18,7 +18,7 @@ ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
 def _threefry(key0, key1, x0, x1):
-    """Return the function Threefry-2x32 of 32-bit numbers, with 20 rounds (Salmon and others, 2011)."""
+    """Compute the hash function Threefry-2x32 with 20 rounds (Salmon and others, 2011)."""
     mask = np.int64(0xFFFFFFFF)
     key0, key1, x0, x1 = (np.asarray(v).astype(np.int64) for v in (key0, key1, x0, x1))
     keys = key0, key1, key0 ^ key1 ^ np.int64(0x1BD11BDA)
@@ -68,8 +68,6 @@ def _local_shape(local):
 
 
 def _describe_draws(name):
-    """Return the description of numbers or keys that are drawn from each key. A worker's shard begins at `first`."""
-
     def description(keys, *, output_shapes, shape, input_types, bit_width=0, first=()):
         rank = len(output_shapes[0])
         if _depends_on_other_keys(keys.ndim, input_types):

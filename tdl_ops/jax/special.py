@@ -12,7 +12,7 @@ from tofu.tdl import elementwise
 
 
 def _erf_inv(x):
-    """Return the inverse of erf: Winitzki's approximation, accurate to 1e-3, and three steps of Newton's method."""
+    """Return the inverse of erf, by Winitzki's approximation and three steps of Newton's method."""
     a = 0.147
     with np.errstate(all="ignore"):
         tail = np.log((1 - x) * (1 + x))
@@ -24,7 +24,7 @@ def _erf_inv(x):
 
 
 def _digamma(x):
-    """Return the derivative of log gamma, by recurrence up to 10 and the asymptotic series (Abramowitz 6.3.18)."""
+    """Return the derivative of log gamma (Abramowitz 6.3.18)."""
     if x <= 0:
         return np.nan if x == np.floor(x) else _digamma(1 - x) - np.pi / np.tan(np.pi * x)
     shift = 0.0
@@ -35,7 +35,7 @@ def _digamma(x):
 
 
 def _rank(x):
-    """Return integers in the order of floating-point numbers. 0.0 follows -0.0, and NaN has a place too."""
+    """Return integers in the order of floating-point numbers: -0.0 before 0.0, with a place for NaN."""
     bits = np.asarray(x, np.float64).view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
 

@@ -13,7 +13,7 @@ PADS = [f"i{d}" for d in range(6)]
 
 
 def _local_padding(local):
-    """Return the padding on a worker. In a split dimension, the worker fetches a region that includes the border."""
+    # In a split dimension, the worker fetches a region that includes the border.
     pads = enumerate(local.attributes["padding"])
     return tuple((0, 0) if local.is_split(f"i{d}") else tuple(pad) for d, pad in pads)
 
@@ -68,7 +68,6 @@ def _read_loser(attributes):
 
 
 def _select(operand, at, select_prim, window_dimensions):
-    """Return a function that replaces `number` by 0, unless element k of window i is the selected one."""
     reducer, _ = _find_extreme(select_prim)
     n = len(window_dimensions)
     extreme = lambda i: reducer(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})

@@ -81,11 +81,8 @@ def backward_leaky_relu(d_out, *saved, act_type="leaky", slope=0.25):
 
 
 def _find_slope(data, gamma):
-    """Return a function from an index of the data to an index of `gamma`, which has the slopes.
-
-    A `gamma` of shape (3,) fits data of shape (2, 3, 5): each of the 3 channels has its slope. MXNet also accepts data
-    of shape (3, 4, 5). Tofu does not, because a shard could fit both ways.
-    """
+    # A `gamma` of shape (3,) has a slope for each channel of data of shape (2, 3, 5). MXNet also accepts it for data of
+    # shape (3, 4, 5). Tofu does not, because a shard could fit both ways.
     first = min(data.ndim, 2) - gamma.ndim
     fits = lambda d: gamma.is_one(d) or gamma.shape[d] == data.shape[first + d]
     if first < 0 or not all(map(fits, range(gamma.ndim))):

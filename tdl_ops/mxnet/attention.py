@@ -11,9 +11,9 @@ from tofu.tdl import Sum, extent, merge, output, position, sqrt, unread, where
 
 
 class Projection:
-    """The queries, the keys or the values in an interleaved tensor, as a function of (time, batch, head, d).
+    """Queries, keys or values in an interleaved tensor, as a function of (time, batch, head, d).
 
-    If `parts` is 3, `part` is 0 for queries, 1 for keys and 2 for values. A worker's kernel reads all of them.
+    With `parts` = 3, `part` is 0 for queries, 1 for keys and 2 for values.
     """
 
     def __init__(self, tensor, part, parts):
@@ -25,7 +25,6 @@ class Projection:
 
 
 def _gradient(heads, depth, time, *values):
-    """Join the gradients of queries, keys and values to the gradient of the interleaved tensor."""
     cell = lambda t, b, h, part, d: sum(where(position(part) == n, v(t, b, h, d), 0.0) for n, v in enumerate(values))
     part = f"part{len(values)}"
     return output(f"{time} b (h {part} d)", lambda *v: cell(*v), {"h": heads, part: len(values), "d": depth})
@@ -34,8 +33,7 @@ def _gradient(heads, depth, time, *values):
 class Attention:
     """Scores, weighted sums and their gradients, for heads of `depth` numbers.
 
-    If `merged` is True, scores have one dimension for batch and heads. In self-attention, kernels read the number of
-    time steps from `projection`.
+    If `merged` is True, batch and heads are one dimension of the scores.
     """
 
     def __init__(self, heads, depth, merged, projection=None):

@@ -45,9 +45,9 @@ def _convert(boxes, is_center, wants_center):
 
 
 def _suppress(rows, settings):
-    """Remove boxes that overlap a better box. Return the other rows, the best first, then rows of -1.
+    """Return the boxes that overlap no better box, best first, then rows of -1.
 
-    The added last column has each row's position in the sample.
+    A column with each box's original row is added.
     """
     width, result = rows.shape[1], np.full((len(rows), rows.shape[1] + 1), -1.0)
     start, of_class, is_center = settings["coord_start"], settings["id_index"], settings["in_format"] == "center"
@@ -141,7 +141,7 @@ def backward_box_nms(d_out, d_places, out, places):
 
 
 def _match(scores, threshold, is_ascend, topk):
-    """Match rows and columns, the best pairs first. Return each row's column and each column's row, or -1."""
+    """Pair rows with columns, best scores first. Return each row's column and each column's row, or -1."""
     rows, columns = np.full(scores.shape[0], -1.0), np.full(scores.shape[1], -1.0)
     order = np.argsort(scores.ravel() if is_ascend else -scores.ravel(), kind="stable")
     for row, column in zip(*np.unravel_index(order, scores.shape), strict=True):

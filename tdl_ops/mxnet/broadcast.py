@@ -16,7 +16,7 @@ GRADIENTS = {
 
 
 def add_up(value, rank, shape):
-    """Sum value(*i) over the dimensions in which `shape` has extent 1. `i` has `rank` indices."""
+    """Sum `value(*i)` over the dimensions that have extent 1 in `shape`."""
     missing = rank - len(shape)
     cell = lambda i: tuple(0 if extent == 1 else i[missing + d] for d, extent in enumerate(shape))
     return scatter(lambda *i: (cell(i), value(*i)), rank=rank)

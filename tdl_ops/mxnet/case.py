@@ -22,8 +22,8 @@ SINGLE_PRECISION = 1e-6
 class Case:
     """An operator with attributes and inputs to verify it with.
 
-    An input is `Numbers`, `Fixed`, or a shape for random numbers between -1 and 1. Auxiliary states are inputs, too.
-    Inputs at the positions `double` are always in double precision. For the other attributes, see `verify_operator`.
+    An input or auxiliary state is `Numbers`, `Fixed`, or a shape for random numbers between -1 and 1. Inputs at the
+    positions `double` stay in double precision. For other attributes, see `verify_operator`.
     """
 
     op: str
@@ -49,7 +49,7 @@ class Case:
         return frozenset(int(given.high) for given in self.numbers if isinstance(given, Numbers) and given.is_index)
 
     def draw_inputs(self, dtype: str = "float64", seed: int = 0) -> list[Array]:
-        """Return an array for each input. Its type is `dtype`, unless the case defines it."""
+        """Return an array for each input. Its type is `dtype` unless the case defines another."""
         random = np.random.RandomState(seed)
         arrays = [numbers.draw(random) for numbers in self.numbers]
         free = [array.dtype == np.float64 and n not in self.double for n, array in enumerate(arrays)]

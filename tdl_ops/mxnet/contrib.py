@@ -46,7 +46,7 @@ def index_array(data, *, axes=None):
 
 @op("_contrib_index_copy")
 def index_copy(old, index, new):
-    """Copy the rows of `new` to the positions in `index`. Repeated positions have no defined result in MXNet."""
+    # If an index is repeated, MXNet's result is undefined.
     is_copied = lambda r: Sum(lambda k: where(index[k] == position(r), 1.0, 0.0))
     copied = lambda r, i: Sum(lambda k: where(index[k] == position(r), new[(k, *i)], 0.0))
     return lambda r, *i: where(is_copied(r) > 0, copied(r, i), old[(r, *i)])

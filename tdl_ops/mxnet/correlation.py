@@ -8,7 +8,7 @@ from tofu.tdl import Sum, absolute, merge, output, scatter, where
 
 
 class Displacements:
-    """Positions of a patch in the first map (`first`) and in the second, displaced map (`second`)."""
+    """Positions of a patch in the first map and in the displaced second map."""
 
     def __init__(self, kernel_size, max_displacement, stride1, stride2):
         self.radius = max_displacement // stride2

@@ -14,7 +14,7 @@ from tofu.tdl import Sum, merge, output, position, scatter, unread, where
 
 
 def _borders(attributes, space):
-    """Return `pad` and `adj` for each dimension. If `target_shape` is set, compute them from it, as MXNet does."""
+    # MXNet computes `pad` and `adj` from `target_shape` if it is set.
     n = len(attributes["kernel"])
     if not any(attributes["target_shape"] or ()):
         return attributes["pad"] or (0,) * n, attributes["adj"] or (0,) * n
@@ -25,11 +25,7 @@ def _borders(attributes, space):
 
 
 def _local_border(which):
-    """Return a function that returns a worker's `pad` (`which` = 0) or `adj` (1).
-
-    In a split dimension it is 0, because the borders of shards overlap and are added.
-    """
-
+    # In a split dimension the border is 0, because shards' borders overlap and are added.
     def border(local):
         spaces = numbered("y", len(local.attributes["kernel"])).split()
         borders = _borders(local.attributes, [local.whole(y) for y in spaces])[which]

@@ -23,7 +23,7 @@ def _choose(index, first, second):
 
 
 class Sampling:
-    """Read `data` at positions between elements, by bilinear interpolation. Outside of the data, elements are 0."""
+    """Read `data` between its elements, by bilinear interpolation. Outside of `data`, numbers are 0."""
 
     def __init__(self, data, offset, kernel, stride, pad, dilate):
         self.data, self.offset, self.kernel = data, offset, kernel
@@ -33,10 +33,8 @@ class Sampling:
         return 2 * self.kernel[1] * v + 2 * u + d
 
     def corner(self, b, v, u, y, x, p, q):
-        """Return one of the four elements around a position: its index, its weights, and 1 (inside of the data) or 0.
-
-        `p` and `q` choose the element.
-        """
+        # Returns the index of one of the four elements around a position, its weights, and 1 inside of the data or 0
+        # outside. `p` and `q` choose the element.
         coordinates, shares, is_inside = [], [], 1.0
         for d, (at, of_kernel, far) in enumerate(((y, v, p), (x, u, q))):
             shift = self.offset[b, self.channel(v, u, d), y, x] - self.pad[d]
@@ -53,7 +51,7 @@ class Sampling:
         return self.data[(b, ci, *cell)] * shares[0] * shares[1] * is_inside
 
     def slope(self, b, ci, v, u, d, y, x, p, q):
-        """Return the derivative of `term` by the position's row (d = 0) or column (d = 1)."""
+        """Return the derivative of `term` by row (d = 0) or column (d = 1) of the position."""
         cell, shares, is_inside = self.corner(b, v, u, y, x, p, q)
         by = _choose(d, shares[1] * (2 * position(p) - 1), shares[0] * (2 * position(q) - 1))
         return self.data[(b, ci, *cell)] * by * is_inside

@@ -13,12 +13,11 @@ def _everything(tensor):
 
 
 def _shape_of(*tensors):
-    """Return 0, and note that the kernel reads the shapes of these tensors."""
     return sum((unread(tensor[(Any,) * tensor.ndim]) for tensor in tensors), 0.0)
 
 
 def _anchors(height, width, sizes, ratios, clip, steps, offsets):
-    """Return the boxes around all positions: all sizes with the first ratio, then the first size with other ratios."""
+    """Return the boxes around all positions: each size with the first ratio, and the first size with each other ratio."""
     step_y, step_x = (given if given > 0 else 1 / n for given, n in zip(steps, (height, width), strict=True))
     shapes = [(size, np.sqrt(ratios[0])) for size in sizes] + [(sizes[0], np.sqrt(ratio)) for ratio in ratios[1:]]
     halves = np.array([(size * height / width * root / 2, size / root / 2) for size, root in shapes])

@@ -17,10 +17,7 @@ def on_diagonal(i, k, axes):
 
 
 def local_offset(name):
-    """Return a function that returns a worker's offset.
-
-    It is 0 if the diagonal is split, because a shard is the diagonal of a smaller matrix.
-    """
+    # If the diagonal is split, a shard is the diagonal of a smaller matrix.
     return lambda local: 0 if local.is_split("k") else local.attributes[name]
 
 
@@ -81,10 +78,7 @@ def backward_sumlogdiag(d_out, a):
 
 
 def _triangle(n, offset, lower):
-    """Return the row and column of each element of a triangle of a matrix with `n` rows, in MXNet's order.
-
-    If `offset` is 0, `lower` chooses the triangle, otherwise the sign of `offset` does.
-    """
+    # MXNet ignores `lower` if the offset is not 0. Its sign then chooses the triangle.
     if lower if offset == 0 else offset < 0:
         return np.tril_indices(n, offset)
     return np.tril_indices(n, -offset)[::-1]

@@ -30,7 +30,6 @@ def draw_like(data):
 
 
 def _local_draws(local):
-    """Return the shape that a worker draws for each parameter: (5,) for output (3, 5) and parameters (3,)."""
     return local.outputs[0].shape[len(local.inputs[0].shape) :]
 
 
@@ -68,7 +67,6 @@ def draw_numpy(*parameters, output_shapes, size=None):
 
 
 def _local_batch(local):
-    """Return the shape that a worker draws for each parameter: (5,) for output (5, 3) and parameters (3,)."""
     return local.outputs[0].shape[: len(local.outputs[0].shape) - max(len(array.shape) for array in local.inputs)]
 
 
@@ -78,10 +76,7 @@ def draw_batch(*parameters, output_shapes, size=None):
 
 
 def _add_up_slopes(d_out, given, output_shapes, slopes):
-    """Return the gradient of each parameter that is a tensor.
-
-    The kernel takes all tensors in `given`, although it does not read them.
-    """
+    # The kernel takes all tensors in `given`, although it does not read them.
     others = lambda i: sum(unread(array.broadcast(*i)) for array in given)
     value = lambda slope: lambda *i: slope(i) + others(i)
     return tuple(add_up(value(slope), d_out.ndim, shape) for slope, shape in zip(slopes, output_shapes, strict=True))

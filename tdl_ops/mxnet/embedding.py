@@ -9,10 +9,10 @@ from tofu.tdl import Any, maximum, minimum, mod, output, position, scatter, trun
 
 
 def row_of(index, rows, mode="clip"):
-    """Return the number of the row that an index means, in a table with `rows` rows.
+    """Return the number of the row that `index` selects in a table with `rows` rows.
 
-    In a table of 5 rows, index 7 means row 4 (mode "clip"), row 2 ("wrap"), or no row ("exact"). In the mode "length",
-    a length of 3 means row 2, the last of 3 rows.
+    Index 7 in a table of 5 rows selects row 4 ("clip"), row 2 ("wrap"), or none ("exact"). In the mode "length",
+    `index` is a length: 3 selects row 2, the last of 3 rows.
     """
     number = trunc(index)
     if mode == "wrap":
@@ -23,7 +23,6 @@ def row_of(index, rows, mode="clip"):
 
 
 def find_row(index, extent, mode="clip"):
-    """Return the number from `row_of` as an index into a tensor."""
     return Any(row_of(index, position(extent), mode))
 
 

@@ -16,11 +16,10 @@ def _window(scale):
 
 
 class Planes:
-    """Images of several sizes, enlarged to one size by repeating elements. They are concatenated by channel or added.
+    """Enlarge images of several sizes to one size by repeating elements. Concatenate or add them.
 
-    Example: images with 2 and 6 rows, enlarged to 12 rows. A row of the result is numbered by three index variables
-    (`rows`) with the extents 2, 3 and 2. The first image needs one of them, the second image two (`row_depths`).
-    Columns have variables of the same kind.
+    For images with 2 and 6 rows that are enlarged to 12, index variables of extents 2, 3 and 2 number the rows
+    (`rows`). The first image reads one variable, the second image two (`row_depths`).
     """
 
     def __init__(self, shapes, whole, is_sum):
@@ -67,7 +66,7 @@ class Planes:
         return output(names, lambda *v: value(*v[:2], v[2:split], v[split:]), self.extents)
 
     def shrink(self, d_out, n):
-        """Return the gradient of image number `n`: for each element, the sum over its copies."""
+        """Return the gradient of image number `n`. Each element is the sum over its copies."""
         rows, columns = self.row_depths[n], self.column_depths[n]
         own, inner = [*self.rows[:rows], *self.columns[:columns]], [*self.rows[rows:], *self.columns[columns:]]
 
@@ -109,11 +108,7 @@ def backward_upsampling(
 
 
 def _source(mode, pad_width, shape):
-    """Return a function from an index of the padded tensor to the index of the copied element.
-
-    In the mode "constant", this index may be outside of the data.
-    """
-
+    # With mode "constant", the index may be outside of the data.
     def coordinate(v, d):
         before, after = pad_width[2 * d : 2 * d + 2]
         if mode == "constant" or before == after == 0:

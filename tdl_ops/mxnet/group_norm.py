@@ -13,13 +13,12 @@ GROUPS = {"num_groups": "g"}
 
 
 class Groups:
-    """Sums and means over a group's channels and positions. `c` numbers the channels in a group."""
+    """Sums and means over the channels and positions of a group."""
 
     def __init__(self, data):
         self.space, self.count = data.ndim - 2, extent("c") * prod(data.shape[2:])
 
     def sum(self, value, names):
-        """Sum value(c, s) over a group. `names` has a letter for the channels and a letter for the positions."""
         positions = " ".join(f"{names[1]}{d}" for d in range(self.space))
         extents = {names[0]: extent("c")} if names[0] != "c" else {}
         return Sum(lambda *v: value(v[0], v[1:]), names=f"{names[0]} {positions}", extents=extents)

@@ -5,7 +5,6 @@ from tofu.tdl import position, unread, where
 
 
 def _of_channel(c, values):
-    """Return the number for channel `c` of three. A single number is for all channels."""
     return sum(where(position(c) == n, values[n % len(values)], 0.0) for n in range(3))
 
 

@@ -23,7 +23,6 @@ class Lines:
         return (*i[: self.axis], k, *i[self.axis + 1 :])
 
     def of(self, tensor, i):
-        """Return the number for the line of element `i`."""
         return tensor[self.along(i, 0)]
 
     def total(self, value):

@@ -16,7 +16,7 @@ def _matrix(tensor, b):
 
 
 class Rows:
-    """Indices into matrices whose rows are dimension `axis`, and whose columns are the last dimension."""
+    """Indices into matrices with rows along `axis` and columns along the last dimension."""
 
     def __init__(self, axis, rank):
         self.axis, self.others = axis % rank, [f"b{d}" for d in range(rank - 2)]
@@ -87,7 +87,6 @@ def backward_syrk(d_out, a, *, transpose=False, alpha=1.0):
 
 
 def _triangle(a, b, i, k, lower, transpose):
-    """Return element (i, k) of a triangular matrix or of its transpose. The other triangle counts as zeros."""
     row, column = (k, i) if transpose else (i, k)
     inside = position(row) >= position(column) if lower else position(row) <= position(column)
     return where(inside, a[(*b, row, column)], 0.0)
@@ -126,7 +125,7 @@ def backward_trmm(d_out, a, b, *, transpose=False, rightside=False, lower=True, 
 
 
 class Systems:
-    """Triangular systems of equations, one for each column of the second matrix (row under `rightside`)."""
+    """Triangular systems of equations. Each column of the second matrix is a system (each row under `rightside`)."""
 
     def __init__(self, transpose, rightside, lower, alpha):
         self.is_transposed, self.rightside, self.alpha = transpose != rightside, rightside, alpha
@@ -137,7 +136,7 @@ class Systems:
         return self.alpha * np.linalg.solve(triangle.T if self.is_transposed != is_adjoint else triangle, vector)
 
     def d_matrix(self, matrix, d_solution, solution):
-        """Return what one system's solution adds to the gradient of the matrix."""
+        """Return what one solution adds to the gradient of the matrix."""
         gradient = -np.outer(self.solve(matrix, d_solution, is_adjoint=True), solution) / self.alpha
         return self.triangle(gradient.T if self.is_transposed else gradient)
 

@@ -40,11 +40,8 @@ def _number(name, count):
 
 
 def _product(lhs, rhs, transpose_a, transpose_b):
-    """Return the factors of `dot` with names for their dimensions, and the names for the result.
-
-    (m, k) times (k, n) gives (m, n). With transpose_a, `lhs` is (k, m). Tensors of more dimensions have m0, m1, ... in
-    place of m.
-    """
+    # (m, k) times (k, n) gives (m, n). With transpose_a, `lhs` is (k, m). Tensors of more dimensions have m0, m1, ...
+    # in place of m.
     rows, columns = (
         [name] if tensor.ndim == 2 else _number(name, tensor.ndim - 1) for name, tensor in (("m", lhs), ("n", rhs))
     )
@@ -69,5 +66,4 @@ def batch_dot(lhs, rhs, *, transpose_a=False, transpose_b=False):
 
 
 def _matrix(tensor, is_transposed):
-    """Return a function that indexes matrices, whether they are stored transposed or not."""
     return lambda *i: tensor[(*i[:-2], i[-1], i[-2]) if is_transposed else i]

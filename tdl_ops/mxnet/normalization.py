@@ -12,7 +12,7 @@ from tofu.tdl import Sum, output, sqrt, unread
 
 
 class Channels:
-    """Sums over all dimensions (b, y0, y1, ...) except the channels' dimension `axis`."""
+    """Sums over each channel: over all dimensions (b, y0, y1, ...) except `axis`."""
 
     def __init__(self, data, axis):
         self.data, self.axis, self.others = data, axis % data.ndim, data.ndim - 1
@@ -25,11 +25,7 @@ class Channels:
         return (*others[: self.axis], c, *others[self.axis :])
 
     def sum(self, value, c, name="r"):
-        """Sum over all elements of channel `c`.
-
-        If `name` is empty, the sum runs over the data's index variables, so that they can be split. Otherwise, it has
-        its own variables (r0, r1, ...).
-        """
+        # Without a `name`, the sum runs over the data's index variables, so that they can be split.
         names = " ".join(f"{name}{d}" for d in range(self.others)) if name else self.other_names
         return Sum(lambda *r: value(self.cell(c, r)), names=names)
 
@@ -102,7 +98,7 @@ def backward_batch_norm(
 def last(tensor, axis):
     """Return (2, "i0 i1 k", "i0 i1 one") for a tensor of 3 dimensions and axis=-1.
 
-    These are the axis, the names of the tensor's dimensions, and names for extent 1 along the axis.
+    These are the axis, the names of the dimensions, and the names of the dimensions of a sum over the axis.
     """
     axis %= tensor.ndim
     names = [f"i{d}" for d in range(tensor.ndim)]

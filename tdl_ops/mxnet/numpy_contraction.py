@@ -39,7 +39,7 @@ def backward_einsum(d_out, *operands, subscripts):
 
 
 def _order_backward(d_out, data, names, kept):
-    """Return the gradient of a transposed tensor. The kernel also takes the tensor, and reads only its shape."""
+    # The kernel takes `data`, and reads only its shape.
     at = lambda v: tuple(v[names.index(name)] for name in kept)
     return output(" ".join(names), lambda *v: d_out[at(v)] + unread(data[v]))
 

@@ -53,7 +53,7 @@ def _gap(values):
 
 
 def _svd_gradient(d_left, d_values, d_right, left, values, right):
-    """Return the gradient of a matrix with at most as many rows as columns. MXNet refuses others."""
+    # MXNet refuses matrices with more rows than columns.
     turn = lambda vectors, slope: _gap(values) * (vectors @ slope - slope.T @ vectors.T)
     inner = turn(left.T, d_left) * values + np.diag(d_values) + values[:, None] * turn(right, d_right.T)
     outside = (d_right - d_right @ right.T @ right) / values[:, None]

@@ -81,8 +81,7 @@ def _share(name, described):
 
 
 def _with_empty_axis(function):
-    """Let axis=() mean no dimension. In the original description, it means all dimensions."""
-
+    # Here, axis=() means no dimension. In the original description, it means all dimensions.
     @wraps(function)
     def description(data, *others, axis=None, **options):
         if axis == ():

@@ -9,12 +9,12 @@ from tofu.tdl import Sum, absolute, isfinite, maximum, minimum, position, sign, 
 
 
 def clip(x, bound):
-    """Return `x` clipped to [-bound, bound]. A bound of 0 or less means no bound."""
+    """Return `x` clipped to [-bound, bound]. If bound <= 0, return `x`."""
     return maximum(-bound, minimum(bound, x)) if bound > 0 else x
 
 
 def own_weight(weight, weight32=None):
-    """Return a function of an index: an element of the weight. In mp_ operators it comes from `weight32`."""
+    """Return a function from an index to the weight, or to `weight32` if it is passed."""
     return lambda i: weight[i] if weight32 is None else weight32[i] + unread(weight[i])
 
 

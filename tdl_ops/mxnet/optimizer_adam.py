@@ -9,7 +9,6 @@ from tofu.tdl import maximum, minimum, sqrt, where
 
 
 def _ratio(gradient, mean, var, beta1, beta2, epsilon, t=None):
-    """Return the new mean / sqrt(new variance). If the step `t` is passed, correct both for their bias."""
     new_mean = beta1 * mean + (1 - beta1) * gradient
     new_var = beta2 * var + (1 - beta2) * gradient * gradient
     if t is not None:

@@ -43,7 +43,6 @@ def _arrange(line, is_ascend):
 
 
 def _in_order(data, axis, is_ascend, count=None):
-    """Sort each line. Return functions for its values, its positions, and a mask of its first `count` elements."""
     d = _along(axis, data)
     values = Opaque(lambda line: line.reshape(-1)[_arrange(line, is_ascend)], "sort")
     positions = Opaque(lambda line: _arrange(line, is_ascend), "argsort")

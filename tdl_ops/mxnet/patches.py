@@ -12,7 +12,7 @@ ROWS = ("y0",)  # the outermost of the merged positions; only it can be split
 
 
 def _local_size(local):
-    """Return a worker's `output_size`: the rows and columns that the worker's window positions cover."""
+    # The rows and columns that the worker's window positions cover.
     own = local.attributes
     at = read_window(own["kernel"], own["stride"], own["pad"], own["dilate"])
     sides = enumerate(zip(own["output_size"], at.kernel, at.stride, at.dilate, strict=True))
@@ -27,7 +27,7 @@ RESIZED = {**BOUND, "output_size": _local_size}
 
 
 def _take(data, space, kernel, stride, dilate, pad):
-    """Return the columns: a tensor (b, c x window elements, window positions)."""
+    """Return a tensor (b, c x window elements, window positions)."""
     at, n = read_window(kernel, stride, pad, dilate), len(kernel)
     extents = {f"d{i}": k for i, k in enumerate(kernel)} | {f"y{i}": size for i, size in enumerate(space)}
     names = f"b (c {numbered('d', n)}) ({numbered('y', n)})"

@@ -35,7 +35,7 @@ def _fill(attributes):
 
 
 def _root(total, p):
-    """Return the p-th root. The sums in MXNet's norms have no absolute values."""
+    # The sums in MXNet's norms have no absolute values.
     return {1: lambda x: x, 2: sqrt, 3: cbrt}[p](total)
 
 
@@ -48,10 +48,7 @@ def _contribution(pool_type, p, d_out, x, out, count):
 
 
 def _count(at, y, space, convention, is_padding_counted):
-    """Return the number by which an average is divided: the window's elements in the data, or in data and padding.
-
-    Under the convention "full", windows may extend beyond the padding.
-    """
+    # Under the convention "full", windows may extend beyond the padding.
     if convention == "valid" and (is_padding_counted or not any(at.pad)):
         return math.prod(at.kernel)
     count = 1
@@ -103,7 +100,7 @@ def pooling(
 
 
 def _first_largest(data, out, d_out):
-    """Return the gradient of max(data): `d_out` at the first of the largest elements, and 0 elsewhere."""
+    """Return the gradient of max(data): `d_out` at the first of the largest elements, otherwise 0."""
     gradient = np.zeros_like(data)
     gradient.reshape(-1)[np.argmax(data)] = d_out
     return gradient

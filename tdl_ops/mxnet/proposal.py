@@ -11,7 +11,7 @@ from tofu.tdl import Opaque, output, position, unwritten, where
 
 
 def _list_anchors(stride, scales, ratios):
-    """Return (left, top, right, bottom) of the boxes around the first position, in whole pixels."""
+    """Return the boxes around the first position as (left, top, right, bottom), in whole pixels."""
     middle, sizes = (stride - 1) / 2, []
     for ratio in ratios:
         width = np.floor(np.sqrt(np.floor(stride * stride / ratio)) + 0.5)
@@ -30,7 +30,7 @@ def _transform(boxes, deltas, is_moved):
 
 
 def _suppress(boxes, most, threshold):
-    """Return the positions of the first `most` boxes that do not overlap an earlier box by more than `threshold`."""
+    """Return the positions of the first `most` boxes that overlap no earlier box by more than `threshold`."""
     area = np.prod(boxes[:, 2:] - boxes[:, :2] + 1, 1)
     kept, waiting = [], np.arange(len(boxes))
     while len(waiting) and len(kept) < most:
@@ -43,7 +43,7 @@ def _suppress(boxes, most, threshold):
 
 
 def _propose(scores, deltas, info, settings):
-    """Return the boxes of one sample, and their scores. If there are too few boxes, they are repeated."""
+    """Return the boxes of one sample and their scores. Boxes are repeated if there are too few."""
     stride, (_, height, width) = settings["feature_stride"], scores.shape
     anchors = _list_anchors(stride, settings["scales"], settings["ratios"])
     count, (y, x) = len(anchors), np.mgrid[:height, :width]

@@ -31,7 +31,6 @@ def slice_like(data, like, *, axes=()):
 
 @op("_backward_slice_like", pads=tuple(f"i{d}" for d in range(8)))
 def backward_slice_like(d_out):
-    """Return the gradient: `d_out`, and zeros outside of the slice."""
     return lambda *i: d_out[i], output("*n", lambda *n: 0.0)
 
 
@@ -40,7 +39,7 @@ def _offsets(data, offset, h_w, center_crop):
 
 
 def _local_offset(local):
-    """Return a worker's offset: 0 in a split dimension, because the worker receives only the cropped data."""
+    # In a split dimension, the worker receives only the cropped data.
     a = local.attributes
     whole = [local.inputs[0].shape[d] for d in (2, 3)]
     offset = _offsets(whole, a["offset"], [local.extent("y"), local.extent("x")], a["center_crop"])
@@ -93,7 +92,7 @@ def size_array(data):
 
 @op("amp_multicast", "_backward_amp_multicast", concrete=True)
 def amp_multicast(*tensors):
-    """Convert tensors to a common type. Dimensions with the same position and extent are split together."""
+    """Convert tensors to a common type."""
     found = dict[int, list[int]]()
 
     def name(d, extent):

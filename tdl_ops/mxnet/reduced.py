@@ -2,7 +2,7 @@
 
 
 def list_reduced(axis: int | tuple[int, ...] | None, exclude: bool, ndim: int) -> list[int]:
-    """Return the dimensions of a tensor that a reduction sums over. `ndim` is the tensor's number of dimensions.
+    """Return the dimensions over which a reduction sums, for a tensor with `ndim` dimensions.
 
     >>> list_reduced((-1, 0), False, ndim=3), list_reduced(1, True, ndim=3), list_reduced(None, False, ndim=2)
     ([0, 2], [0, 2], [0, 1])

@@ -13,7 +13,6 @@ from tofu.tdl import Max, Min, Prod, Sum, absolute, isnan, position, sign, sqrt,
 
 
 def _reduce(reducer, data, value, axis, keepdims, exclude):
-    """Return a formula that reduces `value(element)` over the reduced dimensions."""
     reduced = list_reduced(axis, exclude, data.ndim)
     kept = [d for d in range(data.ndim) if d not in reduced]
     if not reduced:
@@ -50,8 +49,6 @@ def _describe(reducer, value=lambda x: x):
 
 
 def _describe_gradient(gradient):
-    """Return the description of a gradient, from its formula gradient(d_out, x, out) for one element x."""
-
     def description(d_out, data, out, *, axis=None, keepdims=False, exclude=False):
         at = lambda tensor, i: _spread(tensor, i, axis, keepdims, exclude)
         return lambda *i: gradient(at(d_out, i), data[i], at(out, i))

@@ -12,7 +12,7 @@ from tofu.tdl import Any, Opaque, Sum, merge, output, position, where
 
 
 def _bins(begin, size, bins, extent):
-    """Divide a side of a region into bins. Return each bin's begin and end, which may overlap by rounding."""
+    """Divide one side of a region into bins. Return each bin's begin and end. Bins may overlap by rounding."""
     edges = np.arange(bins) * (size / bins), (np.arange(bins) + 1) * (size / bins)
     return np.stack(
         [np.clip(f(e) + begin, 0, extent).astype(int) for f, e in zip((np.floor, np.ceil), edges, strict=True)]
@@ -20,7 +20,7 @@ def _bins(begin, size, bins, extent):
 
 
 def _pool(planes, region, pooled_size, spatial_scale):
-    """Return the maximum of each bin, and its position in the plane. An empty bin has 0 and -1."""
+    """Return the maximum of each bin and its position. An empty bin has 0 and -1."""
     plane = planes[int(region[0])]
     x0, y0, x1, y1 = np.floor(region[1:] * spatial_scale + 0.5).astype(int)
     rows = _bins(y0, max(y1 - y0 + 1, 1), pooled_size[0], plane.shape[0])
@@ -72,7 +72,7 @@ def backward_roi_align(d_out, rois, *, position_sensitive=False):
 
 
 def _average(planes, region, bins, spatial_scale):
-    """Return the mean of each bin. An empty bin has 0."""
+    """Return the mean of each bin, or 0 for an empty bin."""
     plane, corners = planes[int(region[0])], np.floor(region[1:] + 0.5)
     begin = corners[:2] * spatial_scale
     size = np.maximum((corners[2:] + 1) * spatial_scale - begin, 0.1) / bins

@@ -5,7 +5,7 @@ from tofu.tdl import Sum, merge, output, scatter
 
 
 def _as_tuple(bounds):
-    """Return a number or None as a tuple: mx.np writes begin=2 for x[2:5]."""
+    """Return (2,) for 2, because mx.np writes begin=2 for x[2:5]."""
     return bounds if isinstance(bounds, tuple) else (bounds,)
 
 
@@ -20,10 +20,7 @@ def _slices(shape, begin, end, step):
 
 
 def _local_bound(name):
-    """Return a function that returns a worker's `begin` or `end`.
-
-    It is None in split dimensions, because the worker receives only the slice.
-    """
+    # In split dimensions, the worker receives only the slice.
     return lambda local: tuple(
         None if local.is_split(f"i{d}") else n for d, n in enumerate(_as_tuple(local.attributes[name]))
     )
@@ -86,7 +83,7 @@ def backward_repeat(d_out, *, repeats, axis=None):
 
 
 def _count(reps, ndim):
-    """Return how often each dimension is repeated: (1, 1, 2, 3) for reps=(2, 3) and 4 dimensions."""
+    """Return the number of repeats of each dimension: (1, 1, 2, 3) for reps=(2, 3) and 4 dimensions."""
     count = reps if isinstance(reps, tuple) else (reps,)
     return (1,) * (ndim - len(count)) + count
 

@@ -25,12 +25,12 @@ def reshape_like(data, like, *, output_shapes, lhs_begin=None, rhs_begin=None, r
 
 
 def _local_squeezed(local):
-    """Return the dimensions to remove on a worker. A worker's shard may have other dimensions of extent 1."""
+    # A worker's shard may have other dimensions of extent 1.
     return tuple(d for d in range(len(local.inputs[0].shape)) if not local.has(f"i{d}"))
 
 
 def _squeeze(data, axis, otherwise):
-    """Remove the dimensions in `axis`, or all of extent 1. If none remains, the output's dimension is `otherwise`."""
+    # If no dimension remains, the output's dimension is `otherwise`.
     listed = (axis,) if isinstance(axis, int) else axis or [d for d in range(data.ndim) if data.is_one(d)]
     lost = {d % data.ndim for d in listed}
     kept = [d for d in range(data.ndim) if d not in lost]

@@ -20,7 +20,7 @@ def _resample_gradient(matrix, shape):
 
 
 def _average(before, after):
-    """Return the matrix that averages windows: 5 rows in 2 windows are rows 0 to 2 and rows 2 to 4."""
+    """Return the matrix that averages windows. For 5 rows and 2 windows, these are rows 0 to 2 and rows 2 to 4."""
     ends = [(n * before // after, -(-(n + 1) * before // after)) for n in range(after)]
     return np.array([[float(begin <= k < end) / (end - begin) for k in range(before)] for begin, end in ends])
 
@@ -48,7 +48,6 @@ def backward_adaptive_avg_pooling(d_out, *, output_shapes):
 
 
 def _is_stated(attributes):
-    """Return True if attributes define the size of the output. Otherwise, it depends on the size of the input."""
     return attributes["mode"] == "size" and attributes["scale_height"] is None
 
 
@@ -59,10 +58,7 @@ BOUND = {
 
 
 def _resize(tensor, rows, columns, is_stated):
-    """Return images of another size. `rows` and `columns` are matrices.
-
-    A dimension whose matrix is the identity can be split, because the kernel only copies it.
-    """
+    # A dimension whose matrix is the identity can be split, because the kernel only copies it.
     keeps = [is_stated and np.array_equal(matrix, np.eye(len(matrix))) for matrix in (rows, columns)]
     if all(keeps):
         return output("*b i j", lambda *v: tensor[v])

@@ -17,7 +17,7 @@ def _last(data, axis, time, i):
 
 
 def _pick_last(data, axis):
-    """Return the last time step as a slice, which Tofu runs without a kernel."""
+    # Tofu runs the slice without a kernel.
     time = data.shape[axis]
     names = (*("tb", "bt")[axis], *(f"i{d}" for d in range(data.ndim - 2)))
     last = lambda i: where(position(i[axis]) == time - 1, data[i], 0.0)

@@ -37,12 +37,12 @@ def softmax_output(data, label, *, multi_output=False, preserve_shape=False):
 
 
 def is_distribution(label, data):
-    """Return True if `label` has a probability for each class, not just the number of a class."""
+    """Return True if `label` has a probability for each class, not just a class number."""
     return label.ndim == data.ndim and all(label.is_one(d) == data.is_one(d) for d in range(data.ndim))
 
 
 def label_at(label, b, s):
-    """Return the label of sample `b` at position `s`. The label's dimensions are (b, s), (b, 1, s), or (b, s merged)."""
+    """Return the label of sample `b` at position `s`. Labels have dimensions (b, s), (b, 1, s), or (b, s merged)."""
     if label.ndim == 2 + len(s):
         return label[(b, 0, *s)]
     return label[(b, *s)] if label.ndim == 1 + len(s) else label[b, merge(*s)]
@@ -60,10 +60,9 @@ def line_label(label, i, axis):
 
 
 def residual_of(out, ignored, smooth, classes=None, first=0):
-    """Return a function that returns softmax minus 1 for the label's class, and softmax for other classes.
+    """Return a function that returns softmax - 1 for the label's class, and softmax for other classes.
 
-    It returns 0 for a label that is `ignored`. If classes are split, `classes` is the number of all classes, and
-    `first` the first class of the shard.
+    For a label that is `ignored`, it returns 0. If classes are split, the shard begins at class `first` of `classes`.
     """
 
     def residual(i, k, label):
@@ -75,7 +74,7 @@ def residual_of(out, ignored, smooth, classes=None, first=0):
 
 
 def _divides_by_rows(local):
-    """Return True if normalization="batch" divides by the number of rows, each with one label."""
+    # Each row has one label.
     attributes = local.attributes
     is_class_label = local.inputs[1].shape != local.inputs[0].shape
     return attributes["normalization"] == "batch" and is_class_label and not attributes["multi_output"]

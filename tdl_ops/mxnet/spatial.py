@@ -14,7 +14,7 @@ def _choose(index, values):
 
 
 class AffineGrid:
-    """A grid of `target_shape`, transformed by six numbers per sample: a 2 x 3 matrix times (x, y, 1)."""
+    """A grid of `target_shape`. Each sample multiplies it by a 2 x 3 matrix: matrix times (x, y, 1)."""
 
     def __init__(self, target_shape):
         self.height, self.width = target_shape
@@ -25,11 +25,11 @@ class AffineGrid:
         return 2.0 / (self.width - 1) * x - 1, 2.0 / (self.height - 1) * y - 1, 1.0
 
     def coordinate(self, loc, b, d, y, x):
-        """Return x (d = 0) or y (d = 1) of a transformed grid position."""
+        """Return x (d = 0) or y (d = 1) of a position in the transformed grid."""
         return sum(loc[b, 3 * d + e] * f for e, f in enumerate(self.factors(position(y), position(x))))
 
     def destination(self):
-        """Return (x, y, 1) of all grid positions, which kernels save for their gradients."""
+        """Return (x, y, 1) for all positions. Kernels save these numbers for their gradients."""
         place = lambda n: self.factors(floor(position(n) / self.width), mod(position(n), self.width))
         return lambda e, n: _choose(e, place(n))
 
@@ -59,22 +59,20 @@ def backward_grid_generator(d_out, cells=None, *, transform_type, target_shape=(
 
 
 def _half(d, tensor):
-    """Return half the width (d = 0) or height (d = 1): the distance in elements from coordinate 0 to 1."""
+    """Return half the width (d = 0) or half the height (d = 1) in elements."""
     return _choose(d, ((position(tensor.shape[3]) - 1) / 2, (position(tensor.shape[2]) - 1) / 2))
 
 
 class Sampler:
-    """Read `data` by bilinear interpolation at the coordinates grid(b, d, y, x): x for d = 0, y for d = 1."""
+    """Read `data` by bilinear interpolation. `grid(b, d, y, x)` is the coordinate x (d = 0) or y (d = 1)."""
 
     def __init__(self, data, grid):
         self.data, self.grid = data, grid
         self.halves = ((position(data.shape[3]) - 1) / 2, (position(data.shape[2]) - 1) / 2)
 
     def corner(self, b, y, x, v, u):
-        """Return one of the four elements around a position: its index, and its weights by y and by x.
-
-        `v` and `u` choose its row and column.
-        """
+        # Returns the index of one of the four elements around a position, and its weights by y and by x. `v` and `u`
+        # choose its row and column.
         y, x = ((self.grid(b, d, y, x) + 1) * self.halves[d] for d in (1, 0))
         share = lambda place, far: _choose(far, (1 - place + floor(place), place - floor(place)))
         return (Any(floor(y) + position(v)), Any(floor(x) + position(u))), share(y, v), share(x, u)

@@ -40,7 +40,7 @@ def take_backward(d_out, indices, *, names, rows, extent, axis=0, mode="clip", f
 
 
 def _index_of(index, i, axis, rank):
-    """Return the position of the index for element `i`. The indices may have extent 1 along `axis`."""
+    # The indices may have extent 1 along `axis`.
     return (*i[:axis], 0, *i[axis:]) if index.ndim == rank else i[: index.ndim]
 
 

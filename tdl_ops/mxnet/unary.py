@@ -33,7 +33,7 @@ from tofu.tdl import (
 
 
 def _digamma(x: float) -> float:
-    """Compute the derivative of log(gamma) by an asymptotic series (Abramowitz 6.3.18), after recurrence to x >= 10."""
+    """Return the derivative of log(gamma) (Abramowitz 6.3.18)."""
     if x <= 0:
         return _digamma(1 - x) - math.pi / math.tan(math.pi * x)
     steps = max(0, math.ceil(10 - x))
@@ -43,7 +43,7 @@ def _digamma(x: float) -> float:
 
 
 def _inverse_erf(y: float) -> float:
-    """Compute the inverse of erf by Newton's method, which starts at Winitzki's approximation."""
+    """Return the inverse of erf, by Newton's method from Winitzki's approximation."""
     logarithm = math.log1p(-y * y)
     middle = 2 / (math.pi * 0.147) + logarithm / 2
     x = math.copysign(math.sqrt(math.sqrt(middle**2 - logarithm / 0.147) - middle), y)

@@ -12,9 +12,9 @@ SPACE = ("y0", "y1", "y2")
 
 @dataclass(frozen=True)
 class Window:
-    """A sliding window: at output position `y`, kernel position `d` reads data index y * stride + d * dilate - pad.
+    """A sliding window, with a number for each spatial dimension.
 
-    Each attribute has a number for each spatial dimension.
+    Output position `y` and kernel position `d` read the data at y * stride + d * dilate - pad.
     """
 
     kernel: tuple
@@ -28,14 +28,14 @@ class Window:
 
 
 def read_window(kernel, stride, pad, dilate=()):
-    """Return a window. By default, it has stride 1, no padding and no dilation."""
+    """Return a window. Its default is stride 1, no padding and no dilation."""
     n = len(kernel)
     return Window(kernel, stride or (1,) * n, pad or (0,) * n, dilate or (1,) * n)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where data and output have their channels: second or last."""
+    """Position of the channels in data and output: second or last."""
 
     is_last: bool
 
@@ -62,24 +62,24 @@ def read_layout(layout):
 
 
 def numbered(name, n):
-    """Return names for `n` index variables, such as "y0 y1"."""
+    """Return "y0 y1" for `name` "y" and `n` = 2."""
     return " ".join(f"{name}{d}" for d in range(n))
 
 
 def local_pad(local):
-    """Return a worker's `pad`: 0 in split dimensions, because the worker receives the padding as data."""
+    # In split dimensions, the worker receives the padding as data.
     pad = local.attributes["pad"] or (0,) * len(local.attributes["kernel"])
     return tuple(0 if local.is_split(f"y{d}") else p for d, p in enumerate(pad))
 
 
 def check_layout(layout):
-    """Raise UnsupportedError for channels last. MXNet convolves them on GPUs only."""
+    """Raise UnsupportedError for channels last, which MXNet convolves only on GPUs."""
     if layout not in (None, "None", "NCW", "NCHW", "NCDHW"):
         raise UnsupportedError(f"layout={layout} is not described: channels come second (NCW, NCHW, NCDHW)")
 
 
 def check_windows(at, convention):
-    """Raise UnsupportedError if a window may contain no data. MXNet then returns the lowest number or NaN."""
+    """Raise UnsupportedError if a window may contain no data. MXNet then returns no useful number."""
     for kernel, stride, pad in zip(at.kernel, at.stride, at.pad, strict=True):
         if pad >= kernel or (convention != "valid" and stride > kernel - pad):
             raise UnsupportedError(

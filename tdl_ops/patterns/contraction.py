@@ -8,9 +8,9 @@ from tofu.tdl import Sum, output
 
 
 def contract(terms, kept):
-    """Return the product of tensors, summed over all names that are not in `kept`.
+    """Return the product of tensors, summed over all dimensions that are not in `kept`.
 
-    Each term is a tensor with the names of its dimensions.
+    `terms` are pairs (tensor, names of its dimensions), as in einsum.
     """
     summed = list(dict.fromkeys(name for _, names in terms for name in names if name not in kept))
 
@@ -24,7 +24,10 @@ def contract(terms, kept):
 
 
 def contract_backward(d_out, terms, kept):
-    """Return the gradients of `contract`. Raise UnsupportedError if a summed name is in one tensor only."""
+    """Return the gradients of `contract` with respect to each tensor.
+
+    Raise UnsupportedError if only one tensor has a summed dimension.
+    """
 
     def gradient(n):
         _, names = terms[n]

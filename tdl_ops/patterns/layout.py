@@ -9,15 +9,12 @@ def shift(i, dim, distance):
 
 
 def join(parts, begins, dim):
-    """Return the concatenation of `parts`, each placed at its position in `begins`.
-
-    It is written as a sum: outside of its place, each part is zero.
-    """
+    """Return the concatenation of `parts`. `begins` has their positions."""
     return lambda *i: sum(part[shift(i, dim, -begin)] for part, begin in zip(parts, begins, strict=True))
 
 
 def cut(data, begins, dim, shapes=()):
-    """Return the parts of `data` that start at each position in `begins`. Elements outside an output are dropped.
+    """Return the parts of `data` that start at the positions in `begins`.
 
     `shapes` are tensors with the shapes of the parts.
     """
@@ -31,7 +28,7 @@ def cut(data, begins, dim, shapes=()):
 
 
 def pick(data, cells, dim):
-    """Return the slices of `data` at each index in `cells`, without the dimension `dim`."""
+    """Return the slices of `data` at the indices in `cells`, without dimension `dim`."""
 
     def part(n):
         chosen = lambda i: where(position(i[dim]) == n, data[i], 0.0)

@@ -17,7 +17,7 @@ from tofu.tdl import Any, constant, merge, output, position
 
 
 def _match_dimensions(source, target):
-    """Divide two shapes of one size into the shortest runs of dimensions with equal sizes."""
+    """Match dimensions of equal products: in (2, 3, 4) and (6, 4), 2 and 3 match 6, and 4 matches 4."""
     runs, i, j = [], 0, 0
     while i < len(source) or j < len(target):
         begin_in, begin_out = i, j
@@ -31,7 +31,7 @@ def _match_dimensions(source, target):
 def reshape_to(data, target, read_like=lambda cell: 0.0):
     """Return `data` reshaped to `target`.
 
-    If another tensor lends its shape, `read_like` adds what an element reads of that tensor.
+    `read_like` adds what an element reads of a tensor that lends its shape.
     """
     names, extents, readers = [], {}, []
     for run, (dims_in, dims_out) in enumerate(_match_dimensions(data.shape, target)):
@@ -55,10 +55,10 @@ def reshape_to(data, target, read_like=lambda cell: 0.0):
 
 
 def _refine(source, target, sizes):
-    """Describe a run by the common refinement of its shapes, whose dimensions have the elements `sizes` each.
+    """Describe a reshape by index variables that both shapes share, such as a, b and c for (a b, c) to (a, b c).
 
-    Return the names of the variables of each target dimension, the extents that do not follow from the target, and a
-    function from the variables to the indices in the source. A variable is named after the number of its factor.
+    Return the variables' names in each target dimension, the extents that do not follow from the target, and a function
+    from variables to source indices. `sizes` are the numbers of elements below each variable.
     """
 
     def factors(shape):
@@ -78,9 +78,9 @@ def _refine(source, target, sizes):
 
 
 def _divide(source, target):
-    """Describe a run by its largest number of equal blocks that are boxes of both shapes.
+    """Describe a reshape by equal blocks of both shapes. Return the same as `_refine`.
 
-    Return the same as `_refine`. The variables over the blocks are named from 0 on.
+    From (6, 4) to (8, 3), there are two blocks, (3, 4) and (4, 3).
     """
     blocks, counts, block_in, block_out = _find_blocks(source, target)
     names = [[*(n for n, (_, j) in enumerate(blocks) if j == d), len(blocks) + d] for d in range(len(target))]
@@ -102,10 +102,9 @@ def _divide(source, target):
 
 
 def _find_blocks(source, target):
-    """Divide the outermost dimensions of both shapes by common numbers of blocks, until they have none.
+    """Divide both shapes into equal numbers of blocks, dimension by dimension from the outermost.
 
-    Return, for each number of blocks, the divided dimension of the source and of the target; the numbers; and both shapes
-    of the smallest blocks.
+    Return the divided dimensions (source, target), the numbers of blocks, and both shapes of the smallest blocks.
     """
     blocks, counts, block_in, block_out = [], [], list(source), list(target)
     while True:

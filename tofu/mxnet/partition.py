@@ -65,7 +65,7 @@ def partition(
         If False, search again even if the same graph was planned before.
     algorithm
         "exact" finds the best plan and proves that it is the best. "recursive" is the paper's algorithm. It decides one
-        round after the other. For baselines, see docs/search.md.
+        round after the other. Baselines for comparisons are BASELINES (docs/search.md).
     search_seconds
         Approximate time limit of the exact search. At the limit, the best plan so far is returned. `plan.optimality`
         reports how far it may be from the best plan. The limit counts operations, so that every run finds the same

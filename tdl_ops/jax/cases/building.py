@@ -12,7 +12,7 @@ from tofu.verification.numbers import Numbers
 
 
 def integers(low: int, high: int, *shape: int, dtype: str = "int32") -> Numbers:
-    """Return a source of integers from `low` to `high - 1`."""
+    """Return random integers from `low` to `high - 1` as an input of a case."""
     return Numbers(low, high, shape, dtype, is_whole=True)
 
 
@@ -21,17 +21,20 @@ def booleans(*shape: int) -> Numbers:
 
 
 def complexes(*shape: int) -> Numbers:
-    """Return a source of numbers from which `pair` makes complex numbers."""
+    """Return an input from which `pair` makes complex numbers of this shape."""
     return Numbers(-2, 2, (*shape, 2))
 
 
 def pair(x: Any) -> Any:
-    """Return complex numbers. The last dimension of `x` has their real and imaginary parts."""
+    """Return x[..., 0] + 1j * x[..., 1]."""
     return jax.lax.complex(x[..., 0], x[..., 1])
 
 
 def both(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes `function` and its gradient by all floating-point arguments."""
+    """Return a function that computes `function` and its gradient.
+
+    The gradient is with respect to all floating-point arguments.
+    """
 
     def run(*arguments: Any) -> Any:
         which = [n for n, x in enumerate(arguments) if jnp.issubdtype(x.dtype, jnp.floating)]
@@ -50,5 +53,5 @@ def each(*functions: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def unless_lacking(primitive: str, *cases: PrimitiveCase) -> tuple[PrimitiveCase, ...]:
-    """Return the cases of a primitive, or none if the installed JAX lacks it."""
+    """Return the cases, or () if the installed JAX lacks the primitive."""
     return () if primitive in list_lacking() else cases

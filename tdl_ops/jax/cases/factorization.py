@@ -17,12 +17,10 @@ def make_lower(x):
 
 
 def reflect(reflectors, scales):
-    """Return a product of Householder reflections, from the raw result of `qr`."""
     return lax.linalg.householder_product(reflectors.mT, scales)
 
 
 def reflect_sides(reflectors, scales, left, right):
-    """Multiply matrices by a product of Householder reflections and its inverse, from both sides."""
     given = reflectors.mT, scales
     for transpose in (False, True):
         left = lax.linalg.ormqr(*given, left, transpose=transpose)

@@ -8,7 +8,6 @@ from tofu.verification.numbers import Fixed
 
 
 def read(mode, **options):
-    """Return a lookup of rows and its gradient. `mode` selects what JAX does with rows out of range."""
     return both(lambda w, i: w.at[i].get(mode=mode, **options))
 
 

@@ -50,9 +50,9 @@ NUMPY: dict[str, tuple[dict[str, float], Moments]] = {
 
 @dataclass(frozen=True)
 class Within:
-    """A relation for drawn numbers: they are expected to be within ten standard deviations of the mean.
+    """A check that random numbers are within ten standard deviations of the mean.
 
-    The distribution's parameters are `attributes`, or the operator's inputs if `attributes` is empty.
+    `attributes` has the distribution's parameters. If it is empty, the inputs are the parameters.
     """
 
     distribution: str
@@ -80,7 +80,6 @@ def _relate(
 
 
 def _list_draws(name: str, given: dict[str, float]) -> list[Case]:
-    """Return three cases of a distribution. Its parameters are numbers in the first two, and tensors in the third."""
     fixed = Within(name, tuple(given.values()))
     varied = [Fixed(tuple(value * share for share in (0.25, 0.5, 1.0)), "float32") for value in given.values()]
     return [
@@ -110,9 +109,9 @@ DERIVATIVES: dict[str, Callable[..., Array]] = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """A relation like `Within`, for operators of MXNet's NumPy interface.
+    """A check that random numbers are within ten standard deviations, for MXNet's NumPy operators.
 
-    `attributes` has None for parameters that are inputs.
+    `attributes` has the distribution's parameters, or None for those that are inputs.
     """
 
     distribution: str

@@ -12,7 +12,7 @@ from tofu.verification.kernel import Array
 
 @dataclass(frozen=True)
 class Kept:
-    """The relation of the forward operator: data x mask. The mask is 0, or 1 / (1 - p) for kept elements."""
+    """A check that dropout returns data x mask. The mask is 0 or 1 / (1 - p)."""
 
     p: float
 

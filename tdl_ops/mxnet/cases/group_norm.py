@@ -12,13 +12,13 @@ LRN = {"nsize": 3, "alpha": 0.5}
 
 
 def compute_lrn(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array | None]:
-    """Return the expected outputs of LRN. On CPUs, oneDNN's kernel does not write the second output, the norm."""
+    """Return the expected outputs of LRN. oneDNN does not write the second output, so it is None."""
     expected, _ = interpret(DESCRIPTIONS["LRN"], LRN, inputs, [array.shape for array in outputs])
     return expected, None
 
 
 def compute_lrn_gradient(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-    """Return the expected gradient of LRN. The norm is computed again, because the kernel does not write it."""
+    """Return the expected gradient of LRN."""
     d_out, data, _ = inputs
     _, norm = interpret(DESCRIPTIONS["LRN"], LRN, [data], [data.shape] * 2)
     return interpret(DESCRIPTIONS["_backward_LRN"], LRN, [d_out, data, norm], [data.shape])
