@@ -12,10 +12,9 @@ from tofu.verification.numbers import Given, Numbers, read_given
 
 @dataclass(frozen=True, init=False)
 class PrimitiveCase:
-    """A function of arrays to verify descriptions with. It contains a primitive, or its gradient does.
+    """A function of arrays whose primitives are verified.
 
-    `inputs` has a shape for each argument, filled with numbers between -2 and 2, or another source of numbers. Numbers
-    are drawn in double precision.
+    `inputs` has a shape or another source of numbers for each argument. A shape stands for numbers between -2 and 2.
 
     >>> PrimitiveCase("product", lambda x, w: x @ w, (4, 6), (6, 8)).draw_inputs()[1].shape
     (6, 8)

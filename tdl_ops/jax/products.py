@@ -28,7 +28,6 @@ def symmetric_product(a, c, *, alpha, beta):
 
 @op("ragged_dot_general", concrete=True)
 def ragged_dot_general(lhs, rhs, group_sizes, *, dot_dimension_numbers, lhs_ragged_dimensions, rhs_group_dimensions):
-    """Multiply consecutive groups of rows by one matrix for each group, or sum each group separately."""
     numbers = dot_dimension_numbers, lhs_ragged_dimensions, rhs_group_dimensions
     group = Opaque(lambda sizes, row: np.searchsorted(np.cumsum(sizes), row, "right"), "group_of_row")
     find = lambda row: group(group_sizes[:], position(row))[()]

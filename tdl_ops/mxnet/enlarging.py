@@ -16,12 +16,10 @@ def _window(scale):
 
 
 class Planes:
-    """Enlarge images of several sizes to one size by repeating elements. Concatenate or add them.
+    """Enlarge images of several sizes to one size by repeating elements. Concatenate or add them."""
 
-    For images with 2 and 6 rows that are enlarged to 12, index variables of extents 2, 3 and 2 number the rows
-    (`rows`). The first image reads one variable, the second image two (`row_depths`).
-    """
-
+    # Images with 2 and 6 rows are enlarged to 12. A row of the result is numbered by three index variables (`rows`) with
+    # the extents 2, 3 and 2. The first image needs one of them, the second image two (`row_depths`).
     def __init__(self, shapes, whole, is_sum):
         self.extents = dict[str, int]()
         self.is_sum, channels = is_sum, [shape[1] for shape in shapes]

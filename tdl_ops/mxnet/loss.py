@@ -60,8 +60,7 @@ for _name, _residual in RESIDUALS.items():
 
 
 def divide_by_rows(divides, list_rows):
-    """Return bound attributes that divide grad_scale by the number of all workers' rows if `divides(local)` is True."""
-
+    # If divides(local) is True, grad_scale is divided by the number of all workers' rows.
     def scale(local):
         whole_scale = local.attributes["grad_scale"]
         if not divides(local):

@@ -94,7 +94,7 @@ def backward_hsplit(*parts, output_shapes, indices=(), sections=0):
 
 
 def _difference(n, k):
-    """Return 1, -2 or 1, the factor of neighbour `k` in a second difference (n = 2)."""
+    """Return a binomial coefficient with alternating sign: 1, -2, 1 for `n` = 2 and `k` = 0, 1, 2."""
     return float((-1) ** (n - k) * comb(n, k))
 
 

@@ -27,7 +27,6 @@ def _reduce(reducer, data, value, axis, keepdims, exclude):
 
 
 def _spread(tensor, i, axis, keepdims, exclude):
-    """Return the element of a reduced tensor to which element `i` of the data contributed."""
     reduced = list_reduced(axis, exclude, len(i))
     if keepdims:
         return tensor[tuple(0 if d in reduced else v for d, v in enumerate(i))]

@@ -14,7 +14,7 @@ def _choose(index, values):
 
 
 class AffineGrid:
-    """A grid of `target_shape`. Each sample multiplies it by a 2 x 3 matrix: matrix times (x, y, 1)."""
+    """A grid of points (x, y). Each sample multiplies (x, y, 1) by its own 2 x 3 matrix."""
 
     def __init__(self, target_shape):
         self.height, self.width = target_shape

@@ -55,12 +55,9 @@ def reshape_to(data, target, read_like=lambda cell: 0.0):
 
 
 def _refine(source, target, sizes):
-    """Describe a reshape by index variables that both shapes share, such as a, b and c for (a b, c) to (a, b c).
-
-    Return the variables' names in each target dimension, the extents that do not follow from the target, and a function
-    from variables to source indices. `sizes` are the numbers of elements below each variable.
-    """
-
+    # Returns the names of the variables of each target dimension, the extents that do not follow from the target, and a
+    # function from variables to source indices. `sizes` has the number of elements below each variable. A variable is
+    # named after the number of its factor.
     def factors(shape):
         ends = [(prod(shape[d:]), prod(shape[d + 1 :])) for d in range(len(shape))]
         return [[n for n, size in enumerate(sizes[:-1]) if inner < size <= outer] for outer, inner in ends]
@@ -78,10 +75,8 @@ def _refine(source, target, sizes):
 
 
 def _divide(source, target):
-    """Describe a reshape by equal blocks of both shapes. Return the same as `_refine`.
-
-    From (6, 4) to (8, 3), there are two blocks, (3, 4) and (4, 3).
-    """
+    # Returns the same as `_refine`, for the largest number of equal blocks. The variables over the blocks are named
+    # from 0 on.
     blocks, counts, block_in, block_out = _find_blocks(source, target)
     names = [[*(n for n, (_, j) in enumerate(blocks) if j == d), len(blocks) + d] for d in range(len(target))]
     extents = dict(enumerate((*counts, *block_out)))
@@ -102,10 +97,8 @@ def _divide(source, target):
 
 
 def _find_blocks(source, target):
-    """Divide both shapes into equal numbers of blocks, dimension by dimension from the outermost.
-
-    Return the divided dimensions (source, target), the numbers of blocks, and both shapes of the smallest blocks.
-    """
+    # Returns the dimensions (source, target) that each number of blocks divides, the numbers, and both shapes of the
+    # smallest blocks.
     blocks, counts, block_in, block_out = [], [], list(source), list(target)
     while True:
         i, j = (next(d for d, extent in enumerate(block) if extent > 1) for block in (block_in, block_out))

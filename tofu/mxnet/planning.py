@@ -162,7 +162,7 @@ def read_trained(
 
 
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
-    """Return a function that plans a task. It replaces operators of `symbol` if this improves the plan."""
+    """Return a function that plans a task. The function replaces operators of `symbol` if the plan improves."""
 
     def plan(task: Task) -> Partition:
         if len(_list_forms(symbol, task.settings)) == 1:

@@ -12,7 +12,7 @@ from tofu.verification.numbers import Numbers
 
 
 def integers(low: int, high: int, *shape: int, dtype: str = "int32") -> Numbers:
-    """Return random integers from `low` to `high - 1` as an input of a case."""
+    """Return an input of random integers from `low` to `high - 1`."""
     return Numbers(low, high, shape, dtype, is_whole=True)
 
 

@@ -21,18 +21,18 @@ Variables = tuple[dict[str, Shape], dict[str, int]]  # name -> shape, name -> MX
 
 
 def list_shard_shapes(problem: Problem, tensor: int, layout: Sequence[int]) -> list[Shape]:
-    """Return the shape of each worker's shard: (4, 3) on each of 4 workers for an (8, 6) tensor with layout [0, 1]."""
+    """Return each worker's shard shape: 4 times (4, 3) if an (8, 6) tensor is split along both dimensions."""
     return [tuple(int(end - begin) for begin, end in box) for box in find_shards(problem, tensor, layout)]
 
 
 def source_variables(graph: Graph) -> Variables:
-    """Return each variable's shape and MXNet type code, in two dictionaries by name."""
+    """Return {name: shape} and {name: MXNet type code} for a model's variables."""
     whole = [graph.tensors[variable] for variable in graph.variables]
     return {t.name: t.shape for t in whole}, {t.name: DTYPE_NAMES.index(t.dtype) for t in whole}
 
 
 def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
-    """Return the shape and MXNet type code of each variable's shard on each worker, in two dictionaries by name."""
+    """Return {name: shape} and {name: MXNet type code} for the shards of all variables."""
     present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
     shapes: dict[str, Shape] = {}
     codes: dict[str, int] = {}

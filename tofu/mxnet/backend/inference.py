@@ -12,17 +12,14 @@ from tofu.program import PlannedProgram, check_program, is_checked, write_progra
 
 
 def write_inference(partition: Partition) -> PlannedProgram:
-    """Return the program that the workers run for inference. It splits operators as training does."""
+    """Return the program that the workers run for inference. Operators are split as in training."""
     task = partition.task
     choices = prepare_inference(partition.graph, partition.searched, task.engine.front_end, task.settings.undescribed)
     return write_program(choices, inference=True)
 
 
 def build_inference(partition: Partition) -> ExecutionGraph:
-    """Build and check the MXNet symbol that runs inference on all workers.
-
-    Raise InternalError if the check finds a mistake.
-    """
+    """Build the MXNet symbol for inference on all workers. Raise InternalError if a check of it fails."""
     backend, program = partition.task.engine.backend, write_inference(partition)
     if is_checked():
         check_program(program)

@@ -79,7 +79,7 @@ def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: fl
 
 
 def measure_traffic(partition: Partition, workers_run: Run, trains: bool) -> dict[str, Traffic]:
-    """Return the bytes that workers transfer: as planned, in the execution graph, and in `workers_run`."""
+    """Return the bytes that workers transfer: as planned, in the execution graph, and in the run."""
     graph_bytes = count_remote_bytes(build_inference(partition).symbol)
     inference = {"inference": Traffic(None, graph_bytes, workers_run.inference_bytes)}
     if not trains:

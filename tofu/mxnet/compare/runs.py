@@ -38,8 +38,8 @@ def run_step(
 ) -> Run:
     """Run a model for inference, then run a training step on the same values.
 
-    `requests` has "write", "add" or "null" for each argument, as in MXNet. For "add", the old gradient is random. If
-    `adds_apart` is True, this function adds it instead of MXNet. The outputs get random gradients.
+    `requests` has "write", "add" or "null" for each argument, as in MXNet. With "add", gradients are added to random
+    numbers: by MXNet, or by this function if `adds_apart` is True. Outputs get random gradients.
     """
     context = context or mx.cpu(0)
     bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}

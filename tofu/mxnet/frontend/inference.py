@@ -104,7 +104,7 @@ def list_declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
 def infer_arguments(
     symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Return the shapes and type codes of all arguments, states and output gradients, in two dictionaries by name."""
+    """Return {name: shape} and {name: type code} for all arguments, states and output gradients."""
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     codes = list_declared_types(symbol, set(names))
     codes |= {name: _find_type_code(dtype) for name, dtype in dtypes.items() if name in names}
@@ -134,7 +134,7 @@ def infer_arguments(
 def infer_entries(
     symbol: Any, shapes: Shapes, codes: Mapping[str, int]
 ) -> tuple[list[tuple[int, ...] | None], list[int]]:
-    """Return the shapes and type codes of all outputs of all nodes, as two lists.
+    """Return the shapes and the type codes of all nodes' outputs, as two lists.
 
     A node's outputs start at position `node["entry"]`.
     """

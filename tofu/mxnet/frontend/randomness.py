@@ -25,7 +25,7 @@ def draws(operator: Operator) -> bool:
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
-    """Return False if the operator draws random numbers only in training and `for_training` is False."""
+    """Return True if a random operator draws numbers in this mode. Dropout usually draws only in training."""
     return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 

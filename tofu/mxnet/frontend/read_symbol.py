@@ -76,7 +76,7 @@ def infer_operator_shapes(
 
 
 def shares_state(op: str) -> bool:
-    """Return True for operators that pass hidden state to their backward operator. Both must be split alike."""
+    """Return True if an operator passes hidden state to its backward operator."""
     description = DESCRIPTIONS.get(op)
     counts = description is not None and bool(description.counts)
     return counts or bool(_mxnet.operator_info(op)["is_layer_backward"])

@@ -20,7 +20,7 @@ PYTHON_BOOLEANS = {"true": "True", "false": "False"}
 
 
 def in_plain_form(symbol: Any) -> Any:
-    """Return the model with dense storage, with True and False as booleans, and without `ctx_group`.
+    """Return the model without sparse storage and `ctx_group`, and with booleans written True and False.
 
     `ctx_group` assigns operators to devices by hand. In Tofu, the plan does this.
     """

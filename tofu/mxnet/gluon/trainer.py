@@ -110,7 +110,7 @@ class ShardStore:
         self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Share parameters again if they are split differently than at the call of `share`.
+        """Call `share` again for parameters whose split has changed since.
 
         This happens at most once for each parameter.
         """

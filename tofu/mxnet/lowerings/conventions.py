@@ -53,7 +53,7 @@ def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
 
 
 def replace_operators(graph: Graph, expand: Callable[[int, Operator], Sequence[Operator]]) -> tuple[Operator, ...]:
-    """Return the operators of a graph, each replaced by the operators that `expand(number, operator)` returns."""
+    """Return a graph's operators, each replaced by the operators `expand(number, operator)`."""
     operators: list[Operator] = []
     new_numbers: list[int] = []
     for number, operator in enumerate(graph.operators):

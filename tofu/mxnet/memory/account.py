@@ -31,8 +31,7 @@ PAGE_VARIABLE, LARGE_VARIABLE = "MXNET_GPU_MEM_POOL_PAGE_SIZE", "MXNET_GPU_MEM_L
 def round_up(count: int) -> int:
     """Return the bytes that MXNet allocates on a GPU for an array of `count` bytes.
 
-    Sizes are rounded up to whole pages. Above 2 MiB they are rounded up to multiples of 2 MiB
-    (src/storage/pooled_storage_manager.h).
+    Sizes are rounded up to whole pages, and above 2 MiB to multiples of 2 MiB (src/storage/pooled_storage_manager.h).
     """
     page = int(os.environ.get(PAGE_VARIABLE, PAGE_BYTES))
     large = int(os.environ.get(LARGE_VARIABLE, LARGE_BYTES))

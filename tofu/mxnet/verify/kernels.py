@@ -96,7 +96,10 @@ def run_gradient(
     pattern: int = 0,
     times: int = 1,
 ) -> list[Array]:
-    """Run `op` once, and its backward operator `times` times. Return the gradients of the inputs at positions `wrt`."""
+    """Run `op`, then its backward operator `times` times. Return gradients of the inputs.
+
+    `wrt` has the positions of the inputs whose gradients are returned.
+    """
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
     states = {name: arrays.pop(name) for name in symbol.list_auxiliary_states()}

@@ -36,7 +36,7 @@ class Failure:
 class Trials:
     """Numbers of verified and refused variants of a case, and the smallest variant that failed.
 
-    Refused variants are refused by MXNet, end its process, or have known mistakes in MXNet.
+    A variant counts as refused if MXNet refuses it, ends the process, or is known to compute it wrong.
     """
 
     verified: int

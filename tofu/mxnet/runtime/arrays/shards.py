@@ -99,7 +99,7 @@ class ShardedTensor:
         return self.like(self.shape, self.dtype)
 
     def in_layout_of(self, other: ShardedTensor) -> ShardedTensor:
-        """Return a copy with the split and type of `other`, or this tensor if they agree."""
+        """Return this tensor with the split and type of `other`. It is copied only if necessary."""
         if self.matches(other):
             return self
         copied = other.zeros_like()

@@ -14,7 +14,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 def read_shards(array: ParameterArray, layout: ShardedTensor) -> ShardedTensor:
-    """Return the values of an array, split like `layout`. Raise UnsupportedError if their types differ."""
+    """Return the array's values, split like `layout`. Raise UnsupportedError if `layout` has another type."""
     array.before_use()
     tensor = array.tensor
     if tensor.dtype != layout.dtype:

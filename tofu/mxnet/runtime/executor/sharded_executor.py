@@ -118,7 +118,7 @@ class ShardedExecutor:
     def forward(self, is_train: bool, for_backward: bool = False) -> None:
         """Start the forward pass, and return before it has finished.
 
-        With `for_backward`, results that a backward pass needs are kept.
+        `for_backward` keeps the results that a backward pass needs.
         """
         check_process(self._process_id)
         self._log_unread_failure()
@@ -145,8 +145,8 @@ class ShardedExecutor:
     def prepare_backward(self, is_train: bool = True) -> None:
         """Run a second forward pass if a backward pass needs it. Call this before `backward`.
 
-        A second pass is needed after inference, or if results were overwritten. Raise TofuError if it would compute
-        other numbers.
+        A second pass is needed after inference, or if results were overwritten. Raise TofuError if a second pass would
+        compute other numbers.
         """
         check_process(self._process_id)
         if self._last_graph is None:

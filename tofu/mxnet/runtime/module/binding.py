@@ -194,7 +194,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     ) -> None:
         """Plan the model for these shapes, and allocate its shards.
 
-        Parameters keep their values. With `shared_module`, parameters and optimizer are shared with this bound module.
+        Parameters keep their values. A bound `shared_module` shares its parameters and optimizer.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")

@@ -149,7 +149,7 @@ class Module(RunningModule):
     ) -> None:
         """Set the parameters from whole arrays.
 
-        Arrays with unknown names are ignored, unless allow_missing=True and allow_extra=False, as in MXNet.
+        Unknown names are ignored. As in MXNet, allow_missing=True with allow_extra=False raises an error instead.
         """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes back what get_params returned

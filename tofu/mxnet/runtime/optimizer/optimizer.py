@@ -235,7 +235,7 @@ def update_shards(
 ) -> None:
     """Run an MXNet Updater on weights and gradients that are split over workers.
 
-    `has_sparse_weight` has a key for each sparse gradient: True if the weight is sparse, too.
+    `has_sparse_weight` maps the position of each sparse gradient to True if its weight is sparse, too.
     """
     read_gradients = [
         list_read_gradients(updater.optimizer, indices[n], gradients[n].tensor, is_sparse)

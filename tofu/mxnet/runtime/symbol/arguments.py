@@ -96,7 +96,7 @@ def check_workers_of_module(ngpus: Any, context: Any) -> None:
 
 
 def check_contexts(contexts: Any, argument: str = "contexts", advice: str = "") -> tuple[Any, ...] | None:
-    """Return `contexts` as a tuple, or None for None. Raise DeviceError for anything but MXNet contexts.
+    """Return `contexts` as a tuple. Raise DeviceError for anything but MXNet contexts or None.
 
     `argument` and `advice` appear in the error message.
     """

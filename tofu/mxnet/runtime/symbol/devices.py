@@ -14,8 +14,8 @@ from tofu.validation import show_with_type
 def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tuple[Any, ...]:
     """Return an MXNet context (a device) for each worker.
 
-    The default is gpu(0), gpu(1), ..., or cpu(0), cpu(1), ... without GPUs. Raise DeviceError if devices are missing,
-    repeated, or too few or many.
+    The default is gpu(0), gpu(1), ..., or cpu(0), cpu(1), ... without GPUs. Raise DeviceError if a device is missing or
+    repeated, or if their number is wrong.
     """
     if workers < 1:
         raise DeviceError(f"ngpus is {workers}; a model needs at least 1 worker. Use ngpus=1 for the model as it is.")

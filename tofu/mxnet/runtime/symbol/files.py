@@ -71,7 +71,7 @@ def _find_version(model: dict[str, Any]) -> str:
 
 
 def shapes_as_saved(path: str) -> Any:
-    """In a `with` block, set MXNet's option for NumPy shapes as in the saved file."""
+    """In a `with` block, set MXNet's option for NumPy shapes to its value in a saved symbol."""
     attributes = read_model(read_text(path)).get("attrs", {})
     is_marked = isinstance(attributes, dict) and attributes.get(NUMPY_SHAPES) == ["int", 1]
     return mx.util.np_shape(True if is_marked else None)
