@@ -1,8 +1,8 @@
 """Deformable convolution: each kernel position reads the data at an offset, which is also an input.
 
 Axes: batch `b`, output channel `co`, input channel `ci`, output row `y` and column `x`. All input channels share their
-offsets. Any output may read any position of the data. MXNet's operator computes its output size from the size of the
-data, so its rows and columns cannot be split. Tofu's operator can be split by them.
+offsets. Any output may read any position of the data. MXNet's operator cannot be split by rows and columns, because it
+computes its output size from the size of the data. Tofu's operator can.
 """
 
 from tdl_ops.mxnet import op

@@ -1,8 +1,8 @@
 """Regression outputs and MakeLoss. Their backward operators ignore the gradient of their output.
 
-With normalization="batch", MakeLoss divides grad_scale by the batch size. Workers, whose batches are smaller, get the
-quotient as grad_scale instead, and do not divide. A regression divides grad_scale by the number of outputs per sample.
-It can be split within a sample only if both numbers are equal. Otherwise, Tofu's own operator replaces it.
+With normalization="batch", MakeLoss divides grad_scale by the batch size. Workers have smaller batches. They get the
+quotient as grad_scale, and do not divide. A regression divides grad_scale by the number of outputs per sample. It can
+be split within a sample only if both numbers are equal. Otherwise, Tofu's own operator replaces it.
 """
 
 from math import prod

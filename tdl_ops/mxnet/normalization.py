@@ -1,8 +1,8 @@
 """BatchNorm and LayerNorm and their gradients.
 
-BatchNorm can be split by channel. With use_global_stats, it can also be split by batch and space. Otherwise, the
-operators of `batch_norm_parts.py` replace it. LayerNorm can be split by all dimensions except the one that it
-normalizes. For its gradient, BatchNorm saves 1 / std, and LayerNorm saves std.
+BatchNorm can be split by channel, and with use_global_stats also by batch and space. For other splits, the operators of
+`batch_norm_parts.py` replace it. LayerNorm can be split by all dimensions except the one that it normalizes. For its
+gradient, BatchNorm saves 1 / std, and LayerNorm saves std.
 """
 
 from math import prod

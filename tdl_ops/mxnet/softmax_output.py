@@ -2,8 +2,8 @@
 
 The classes `k` are the second dimension if multi_output is True, otherwise the last. The kernel divides the gradient by
 a number that `normalization` chooses: 1, the batch size, or the number of labels that are not ignored. With
-multi_output, "null" divides by the number of positions in a sample. Workers, whose batches are smaller, get grad_scale
-/ (whole batch size), and "null" instead of "batch". If positions are split, or if valid labels are counted, other
+multi_output, "null" divides by the number of positions in a sample. Workers have smaller batches. They get grad_scale /
+(whole batch size), and "null" instead of "batch". If positions are split, or if valid labels are counted, other
 operators replace the gradient (`softmax_output_parts.py`).
 """
 

@@ -1,7 +1,7 @@
 """Tofu for MXNet: plan a model, and run it on several devices.
 
-Importing this package imports MXNet, and raises an error if Tofu was built for another version of MXNet. Afterwards,
-MXNet can load partitioned symbols, and its Updaters can update split parameters.
+Importing this package imports MXNet. It also makes MXNet load partitioned symbols, and makes MXNet's Updaters accept
+split parameters. An error is raised if Tofu was built for another version of MXNet.
 """
 
 from tofu.imports.mxnet import load

@@ -1,7 +1,7 @@
-"""Replace cumsum, argmax, topk and similar operators, so that the dimension over which they run can be split.
+"""Compute cumsum, argmax, topk and similar operators in blocks, so that their dimension can be split.
 
-For example, argmax over the 8 rows of a (8, 5) array on 2 workers: reshape it to (2, 4, 5), find the argmax in each
-block of 4 rows, then compare the blocks. A roll is replaced by slices.
+Example: argmax over the 8 rows of an (8, 5) array on 2 workers. Reshape it to (2, 4, 5), find the argmax in each block
+of 4 rows, then compare the blocks. A roll is replaced by slices.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Replace MXNet's RNN operator, which computes a whole sequence, by cells for single time steps.
+"""Replace MXNet's RNN operator for whole sequences by cells for single time steps.
 
-The RNN operator can only be split by batch. Cells can also be split by hidden units, so that a worker computes all
-gates of its units. For this, the rows of the weights are ordered by unit. RNN operators with rectifiers are not
-replaced, because MXNet computes them in single precision.
+The RNN operator can only be split by batch. Cells can also be split by hidden units. For this, the rows of the weights
+are ordered by unit. RNN operators with rectifiers are not replaced, because MXNet computes them in single precision.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The operator that runs the graph of a partitioned block, instead of MXNet's CachedOp.
 
-A call inside `autograd.record()` keeps its executor until its backward pass has run. So several such calls need several
-executors, which share the parameters' shards. If a loss depends on several calls, their gradients are added.
+A call inside `autograd.record()` keeps its executor until its backward pass has run. Several such calls need several
+executors, which share the parameters' shards. If a loss depends on several calls, the gradients are added.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Replace BatchNorm, to split it along batch and space, and LayerNorm, to split the dimension that it normalises.
+"""Replace BatchNorm and LayerNorm, so that the dimensions over which they normalise can be split.
 
 Workers first add their sums of the elements, then their sums of squared deviations from the mean. This is exact even if
 the mean is large. As in MXNet, only the backward operator changes BatchNorm's moving statistics. The new operators are

@@ -5,8 +5,8 @@
 - BilinearResize2D becomes a resize of the rows and a resize of the columns. MXNet's kernel derives the scale from the
   sizes. So each resize can only be split along the other dimension.
 - UpSampling (bilinear) becomes a deconvolution.
-- SpatialTransformer becomes an operator that computes positions, and BilinearSampler, which reads them. All workers
-  must compute the same bits, because the gradient depends on the rounding of positions.
+- SpatialTransformer becomes an operator that computes positions, and a BilinearSampler. All workers must compute the
+  same bits, because the gradient depends on the rounding of positions.
 - DeformableConvolution: each worker reads the whole image, and only its shard of the offsets.
 - MultiProposal is split by batch. MXNet's kernel would number each worker's samples from 0.
 

@@ -1,9 +1,13 @@
 """Find the arrays in a `.params` file of MXNet. Sizes are checked before memory is allocated.
 
-The file is little-endian. It has two 64-bit words (0x112, 0), the number of arrays, and the arrays. The number of
-names, and the names with their lengths follow. An array has these fields: magic number, storage type, shape, context,
-element type and elements. Older versions of MXNet wrote fewer fields. A sparse array also has the indices of its stored
-elements, and the shape of the array that contains them.
+The file is little-endian. It consists of
+
+- two 64-bit words, 0x112 and 0,
+- the number of arrays, and the arrays,
+- the number of names, and the names with their lengths.
+
+An array consists of a magic number, storage type, shape, context, element type and elements. A sparse array also has
+the indices of its stored elements, and their shape. Older versions of MXNet wrote fewer fields.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An executor with the interface of `mx.executor.Executor`, so that scripts and modules of MXNet run unchanged.
 
-Callers use whole arrays on the host, and each worker stores shards. If a caller changes a whole array, the executor
-copies it to the shards before the next step. After the step, it copies results to whole arrays. Parameters from
+Callers use whole arrays on the host. Workers store shards. If a caller changes a whole array, the executor copies it to
+the shards before the next step. After the step, the executor copies results to whole arrays. Parameters from
 `simple_bind`, and their gradients, have no whole arrays until a caller reads them.
 """
 

@@ -1,7 +1,7 @@
 """MXNet's optimizers on weights that are split over workers.
 
 An optimizer's code runs once for each weight, as on one device. Each operator in this code runs on all shards of the
-weight. So a norm is the norm of the whole weight, and random numbers are the same as on one device.
+weight. So norms and random numbers are the same as on one device.
 """
 
 from __future__ import annotations
