@@ -33,7 +33,7 @@ class RunNumbers:
 
 @dataclass(frozen=True)
 class Difference:
-    """The relative error of one tensor: its largest difference between two runs, over its largest magnitude."""
+    """The relative error of one tensor: its largest difference between two runs, divided by its largest magnitude."""
 
     kind: str
     name: str

@@ -20,7 +20,7 @@ WeakTypes: TypeAlias = "tuple[bool, ...]"
 
 
 def check_leaves(leaves: Sequence[Any], planned_types: Sequence[ValueType], names: Sequence[str]) -> None:
-    """Raise ShapeError if an array differs from its planned type.
+    """Raise ShapeError if an array has another shape or type than planned.
 
     Raise UnsupportedError if an array is deleted, because an earlier call donated it.
     """

@@ -31,7 +31,7 @@ LOWERINGS: Lowerings = {}
 
 
 class JaxFrontEnd:
-    """JAX's primitives, as the planner sees them."""
+    """Interface between the planner and JAX's primitives."""
 
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS

@@ -43,7 +43,7 @@ class StepDeviceMemory:
     unread_bytes
         Arguments that do not affect any result. Included in `arguments_bytes`.
     constants_bytes
-        Shards of arrays that the step closes over.
+        Arrays that the step closes over, or the worker's shards of them.
     results_bytes
         All results, including the next state.
     overwritten_bytes

@@ -47,7 +47,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_planned_precision(method: Method) -> Method:
-    """Make a method use the `jax_enable_x64` setting with which the step was traced."""
+    """Run a method with the `jax_enable_x64` setting of the traced step."""
 
     @wraps(method)
     def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
@@ -65,7 +65,7 @@ class PartitionedStep:
     partition
         The plan, together with the traced step.
     mesh
-        The devices, as a mesh. For 6 devices, it may have 3 x 2 devices.
+        The devices, arranged as a mesh, such as 3 x 2 devices.
     uneven
         The value of `uneven=` in `tofu.jax.partition`.
     """
@@ -187,8 +187,8 @@ class PartitionedStep:
     def lower(self, *args: Any, **named: Any) -> Any:
         """Lower the step for XLA, as `jax.jit(step).lower` does.
 
-        Pass arrays or their shapes. Other arguments, such as functions, must have the planned values. `compile()` of
-        the result returns a function that is called like the step, but takes `x.joined` in place of an `UnevenArray` x.
+        Pass arrays or their shapes. Other arguments, such as functions, must have the planned values. The compiled step
+        is called like the step, but takes `x.joined` in place of an `UnevenArray` x.
         """
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         self._arguments.find_result_types(leaves)
@@ -212,8 +212,8 @@ class PartitionedStep:
         Parameters
         ----------
         value
-            The argument, as a tree of complete arrays. With several processes, each passes equal arrays, or all pass
-            arrays that are distributed over the processes.
+            The argument, as a tree of complete arrays. With several processes, pass equal arrays in each process, or
+            arrays that are distributed over all processes.
         argument
             The position of the argument. The default is the first one, the state.
 
@@ -236,13 +236,13 @@ class PartitionedStep:
 
     @in_planned_precision
     def place_part(self, value: Any, argument: int = 1) -> Any:
-        """Store an argument of which each process has some rows, such as a batch.
+        """Store an argument whose rows are divided among the processes, such as a batch.
 
         Parameters
         ----------
         value
-            The rows of this process, as a tree of arrays. A row is a position of dimension 0. The first process passes
-            the first rows, and so on, all equally many. Scalars must be equal in all processes.
+            The rows (dimension 0) of this process, as a tree of arrays. The first process passes the first rows, and so
+            on. Each passes the same number of rows. Scalars must be equal in all processes.
         argument
             The position of the argument. The default is the second one.
 

@@ -38,7 +38,7 @@ def read_host_value(value: Any) -> Any:
 def place_array(value: Any, sharding: Sharding) -> Any:
     """Place an array on devices.
 
-    With several processes, each passes an equal array, or all pass one array that is distributed over the processes.
+    With several processes, pass equal arrays in each process, or an array that is distributed over all processes.
     """
     if isinstance(sharding, UnevenSharding):
         return UnevenArray(_join_shards(value, sharding), sharding)

@@ -54,7 +54,7 @@ def analyse(source: Source, settings: Settings, observe: Observer, engine: Engin
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
-    """Choose between graphs with the same results, such as a graph with and without sums in loops.
+    """Choose between graphs with the same results, such as with and without sums in loops.
 
     If the user passes a plan, return the graph that it was made for. Otherwise, return the graph that should
     communicate least.

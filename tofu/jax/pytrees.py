@@ -75,7 +75,7 @@ def unflatten_values(
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
     """Return True if the hint for a tensor is `steps`, or if it has no hint.
 
-    `steps` has the split dimension in each round of the plan. The hint 0 stands for (0, 0) in two rounds.
+    `steps` has the dimension that is split along each mesh axis. The hint 0 stands for (0, 0) on a mesh with two axes.
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
@@ -86,7 +86,7 @@ def copy_layouts(
 ) -> Mapping[str, DimensionChoice]:
     """Make hints that split values of `source` like values of a planned step.
 
-    `pairs` lists the number of each value in `source` and in the planned step.
+    `pairs` lists (number in `source`, number in the planned step) for each value.
     """
     native, planned = source.native, partition.source.native
     return {

@@ -42,7 +42,7 @@ class StepArguments:
         self._result_types: dict[WeakTypes, list[ValueType]] = {}
 
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Divide a flat list with a value for each array into one list per argument."""
+        """Divide `values`, one for each array, into one list per argument."""
         return self._native.arguments_tree.split(values)
 
     def flatten(self, args: Sequence[Any]) -> list[Any]:
@@ -91,8 +91,8 @@ class StepArguments:
     def find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
         """Return the types of the results, or None for the planned types.
 
-        Types may change if a call passes an array in place of a Python number. Raise ShapeError if other equations
-        would also change.
+        Weak types may change if a call passes an array in place of a Python number. Raise ShapeError if dtypes would
+        change.
         """
         weak_types = list_weak(leaves)
         if weak_types == self._planned_weak_types:

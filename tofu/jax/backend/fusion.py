@@ -1,7 +1,7 @@
 """Predict which values XLA stores in memory on CPUs.
 
-XLA *fuses* operations: it computes an operation within its readers, the operations that read its result. The result is
-then not stored. XLA's rules are:
+XLA *fuses* an operation into its *readers*, the operations that read its result. The result is then not stored. XLA's
+rules are:
 
 - A cheap operation is computed again in each reader that it can be fused into. For other readers, its result is stored.
 - A costly operation is computed only once.

@@ -97,7 +97,7 @@ class SpmdProgram:
         return {(output.tensor, tuple(map(int, output.layout))): value for output, value in outputs}
 
     def make_mesh(self, devices: Sequence[Any]) -> Mesh:
-        """Arrange devices in a mesh with an axis for each round of the plan."""
+        """Arrange devices in the mesh of the plan, such as 3 x 2 devices."""
         shape, names = self.workers.mesh_axes
         return Mesh(np.array(devices, object).reshape(shape), names)
 
@@ -199,7 +199,7 @@ class SpmdProgram:
         }
 
     def find_layout(self, number: int) -> Layout:
-        """Return the dimension of a value that each round of the plan splits, such as (0, 1) for two rounds."""
+        """Return the dimension of a value that is split along each mesh axis, such as (0, 1)."""
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:

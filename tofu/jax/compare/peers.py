@@ -1,4 +1,4 @@
-"""Plans made by hand, such as data parallelism, to compare with Tofu's plans (*peers*).
+"""*Peers*: plans made by hand, such as data parallelism, for comparison with Tofu's plans.
 
 A peer only chooses the shardings of a step's arguments. XLA's partitioner (GSPMD) decides the rest.
 """

@@ -23,7 +23,7 @@ def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation
     """Compute all branches of a `lax.cond`, and choose between their results with a `lax.select`.
 
     If the condition is constant, compute only the chosen branch. Otherwise, return None if a branch has a `while` loop
-    or a `jax.pure_callback`, because these must not run in branches that are not chosen.
+    or a `jax.pure_callback`, because these may only run in the chosen branch.
     """
     index, *operands = equation.inputs
     branches = jaxpr_equation.params["branches"]

@@ -22,7 +22,7 @@ WRITTEN = {"dynamic_update_slice": 1}
 def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Remove empty arrays from an equation: `concatenate([x, x[:0]])` becomes x.
 
-    Return None if the equation stays as it is.
+    Return None to keep the equation.
     """
     if types and all(map(is_empty, types)):
         return list(map(builder.add_empty, types))

@@ -145,7 +145,7 @@ class UniqueNames:
         self._counts_by_name: Counter[str] = Counter()
 
     def take(self, requested_name: str) -> str:
-        """Return `requested_name`, or for example `requested_name` + "_1" if it is in use.
+        """Return `requested_name`. If it is in use, append "_1", "_2" and so on.
 
         Raise UnsupportedError for a name that UTF-8 cannot encode.
         """

@@ -65,7 +65,7 @@ class Native:
         return graph.tensors[self.tensor_of[number]].name
 
     def list_arguments(self, positions: Any) -> list[int]:
-        """Return positions of arguments as a sorted list, with the last position for -1.
+        """Convert positions of arguments to a sorted list: -1 becomes the last position.
 
         `positions` is one position, several positions, or None. Raise UnsupportedError for a position without an
         argument.

@@ -94,7 +94,7 @@ class Structure:
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Remove the elements of `leaves` at the positions of static leaves."""
+        """Remove the elements of `leaves` at the positions of static leaves, such as functions."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 
@@ -106,7 +106,7 @@ class Structure:
         return jax.tree.unflatten(self.tree, leaves)
 
     def strip_static(self) -> Any:
-        """Return the structure without the values of static leaves, for comparisons."""
+        """Return the structure without the values of static leaves, such as functions."""
         static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:
@@ -171,7 +171,7 @@ def flatten_argument(tree: Any, static_numbers: bool = False) -> tuple[ArrayLeav
 
 
 def takes_static_numbers(step: Callable[..., Any]) -> bool:
-    """Return True if a step treats Python numbers as static, as `equinox.filter_jit` does."""
+    """Return True if a step treats Python numbers as constants, as `equinox.filter_jit` does."""
     return type(step).__module__.partition(".")[0] in TAKES_STATIC_NUMBERS
 
 

@@ -158,7 +158,7 @@ def _without_empty(scope: str) -> str:
 class Line:
     """A line of the user's program, which is looked up when it is printed.
 
-    If `traceback`, JAX's record of the calls, has no line of the user's program, `enclosing` is used instead.
+    `traceback` is JAX's record of the calls. `enclosing` is used if `traceback` has no line of the user's program.
     """
 
     traceback: Any = None

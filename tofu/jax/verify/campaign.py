@@ -80,8 +80,8 @@ def verify_cases(
     """Yield the results of each case, in order.
 
     Equal equations (same primitive, parameters, shapes and types) are verified once. If `primitives` is not empty,
-    other primitives are skipped. If `search` is True, also search for ways to split that descriptions lack. If `jobs` >
-    1, cases run in parallel, and all must be from `load_cases`.
+    other primitives are skipped. If `search` is True, also search for ways to split that descriptions lack. With
+    several `jobs`, cases run in parallel, and all must be from `load_cases`.
     """
     numbers_by_case = list_distinct(cases, primitives, seed)
     if jobs == 1:

@@ -25,15 +25,15 @@ class Summary:
     described
         Number of primitives with a description.
     by_numbers
-        Primitives whose outputs agree with the numbers that their descriptions compute.
+        Primitives whose outputs were compared with numbers that their descriptions compute.
     by_parts
-        Other primitives that were run in parts, and whose combined outputs were compared.
+        Other primitives, whose outputs were only compared with the combined outputs of parts.
     whole
         Primitives that are never split.
     uncompared
         Primitives without a meaningful test case.
     signatures, strategies, pairs
-        Numbers of verified distinct equations, of ways to split them along one axis, and along two axes.
+        Numbers of distinct equations, of ways to split them along one axis, and of ways along two axes.
     overlapping
         Number of strategies and pairs that were also run with overlapping shards.
     missing, explained
