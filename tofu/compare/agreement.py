@@ -1,4 +1,4 @@
-"""The result of `python -m tofu verify MODEL`, which compares a run on several workers with a run on one device."""
+"""Result of `python -m tofu verify MODEL`: differences between a run on several workers and on one device."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ WIDER = "in float64, to tell errors from rounding; with the model's own types, f
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that workers read from each other in one run, counted in three ways.
+    """Bytes transferred between workers in one run, counted in three ways.
 
-    `planned` comes from the plan, `emitted` from the execution graph, and `read` from the running kernels.
+    - `planned`: predicted by the plan, or None without a plan.
+    - `emitted`: counted in the graph that the workers run.
+    - `read`: counted while the graph runs.
     """
 
     planned: int | None
@@ -27,26 +29,26 @@ class Traffic:
 
     @property
     def agrees(self) -> bool:
-        """True if all counts are equal."""
+        """True if all counts are equal. A missing count is ignored."""
         return self.emitted == self.read and self.planned in (None, self.emitted)
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Differences between the results of a model on several workers and on one device.
+    """Differences between a model's results on several workers and on one device.
 
     Attributes
     ----------
     training, inference
-        The difference of each compared tensor, in a training step and in inference.
+        The error of each compared tensor, in a training step and in inference.
     tolerance
-        The largest difference that rounding may cause.
+        The largest error that counts as rounding.
     traffic
-        "training" or "inference" -> the bytes that workers read from each other.
+        Bytes transferred between workers in "training" and in "inference".
     excused
-        Name of a tensor that was not compared -> the reason, such as random numbers.
+        The tensors that were not compared, with a reason, such as random numbers.
     notes
-        Changes that were made to the model for the comparison: shapes, types, dropout.
+        Changes to the model for this comparison, such as float64 numbers.
     """
 
     workers: int
@@ -62,18 +64,18 @@ class Agreement:
 
     @property
     def differing(self) -> tuple[Difference, ...]:
-        """The tensors that differ by more than the tolerance, the worst first."""
+        """The tensors with errors above `tolerance`, worst first."""
         compared = sorted((*self.training, *self.inference), key=lambda difference: -difference.error)
         return tuple(difference for difference in compared if difference.error > self.tolerance)
 
     @property
     def worst(self) -> Difference | None:
-        """The tensor that differs most."""
+        """The tensor with the largest error, or None if nothing was compared."""
         return max((*self.training, *self.inference), key=lambda difference: difference.error, default=None)
 
     @property
     def agrees(self) -> bool:
-        """True if something was compared, and all compared numbers and bytes agree."""
+        """True if no tensor and no byte count differs. False if nothing was compared."""
         return (
             self.worst is not None and not self.differing and all(traffic.agrees for traffic in self.traffic.values())
         )

@@ -19,7 +19,7 @@ CANCELLED_IN_FLOAT32 = 1e-5
 
 @dataclass(frozen=True)
 class RunNumbers:
-    """The results of one run: complete tensors by name. `states` are the auxiliary states after the run."""
+    """Outputs, gradients and auxiliary states of a model after one run, by name."""
 
     outputs: Arrays
     gradients: Arrays = field(default_factory=dict)
@@ -27,13 +27,13 @@ class RunNumbers:
 
     @property
     def by_kind(self) -> dict[str, Arrays]:
-        """The tensors of each kind: "output", "gradient" and "state"."""
+        """The tensors by kind: "output", "gradient" and "state"."""
         return {"output": self.outputs, "gradient": self.gradients, "state": self.states}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The largest difference of a tensor between two runs, divided by the largest magnitude in the tensor."""
+    """The relative error of one tensor: its largest difference between two runs, divided by its largest magnitude."""
 
     kind: str
     name: str
@@ -41,16 +41,16 @@ class Difference:
 
     @property
     def digits(self) -> float:
-        """The number of decimal digits in which both runs agree; at most 16."""
+        """The number of equal decimal digits, from 0 to 16: `-log10(error)`."""
         if self.error == 0:
             return 16.0
         return 0.0 if self.error == inf else min(max(-log10(self.error), 0.0), 16.0)
 
 
 def relative_error(found: Array, expected: Array, least: float = TINIEST) -> float:
-    """Return the largest difference, relative to the largest magnitude in `expected`.
+    """Return `max(abs(found - expected)) / max(abs(expected))`.
 
-    A magnitude below `least` counts as `least`. Return infinity if the shapes differ or `found` is not finite.
+    The denominator is at least `least`. Return infinity if the shapes differ or `found` is not finite.
     """
     if found.shape != expected.shape:
         return inf
@@ -61,10 +61,10 @@ def relative_error(found: Array, expected: Array, least: float = TINIEST) -> flo
 
 
 def compare_numbers(found: RunNumbers, expected: RunNumbers, cancelled: float = CANCELLED) -> tuple[Difference, ...]:
-    """Return the difference of every tensor in `expected`.
+    """Return the relative error of every tensor in `expected`.
 
-    Some gradients are only rounding errors. If a gradient is below `cancelled` times the model's largest gradient, its
-    error is relative to the largest gradient.
+    If a gradient is smaller than `cancelled * g`, it may be only rounding noise. Its error is then relative to `g`, the
+    largest number in all gradients.
     """
     magnitudes = {name: float(np.abs(gradient).max()) for name, gradient in expected.gradients.items()}
     largest = max(magnitudes.values(), default=0.0)

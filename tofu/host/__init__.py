@@ -1,1 +1,1 @@
-"""The operating system and the Python process: files, processes, Ctrl-C, memory, garbage collection."""
+"""Operating system and Python process: files, processes, Ctrl-C, memory, garbage collection."""

@@ -1,4 +1,4 @@
-"""Collect garbage less often during planning, because planning creates millions of objects that stay in use."""
+"""Make garbage collection rarer during planning, because planning creates millions of long-lived objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NEW_OBJECTS = 50_000
 
 @contextmanager
 def collect_rarely() -> Iterator[None]:
-    """Collect garbage at most once per `NEW_OBJECTS` new objects."""
+    """Collect garbage at most once per `NEW_OBJECTS` new objects in a `with` block."""
     thresholds = gc.get_threshold()
     if not 0 < thresholds[0] < NEW_OBJECTS:
         yield

@@ -1,4 +1,4 @@
-"""Find how much memory this process may still use. The machine, the control group and the address space set limits."""
+"""Find how much memory this process may use, given the limits of the machine and of the container."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IN_USE = ("memory.current", "memory/memory.usage_in_bytes")
 
 
 def read_free_bytes() -> float:
-    """Return the bytes that this process can still use without swapping; infinity if unknown."""
+    """Return the bytes that this process can still use without swapping. Return infinity if unknown."""
     free_bytes = [_read_meminfo("MemAvailable"), _find_free_address_bytes()]
     for limit_file, used_file in zip(LIMITS, IN_USE, strict=True):
         free_bytes.append(_subtract(_read_number(CGROUP / limit_file), _read_number(CGROUP / used_file)))
@@ -20,7 +20,7 @@ def read_free_bytes() -> float:
 
 
 def read_total_bytes() -> float:
-    """Return the bytes of memory and swap that this process may use at most; infinity if unknown."""
+    """Return the most memory and swap that this process may use, in bytes. Return infinity if unknown."""
     memory, swap = _read_meminfo("MemTotal"), _read_meminfo("SwapTotal")
     total = None if memory is None else memory + (swap or 0)
     total_bytes = [total, *(_read_number(CGROUP / limit) for limit in LIMITS)]
@@ -28,7 +28,7 @@ def read_total_bytes() -> float:
 
 
 def read_address_bytes() -> int:
-    """Return the bytes of address space in use, including pages that occupy no memory."""
+    """Return the virtual memory size of this process in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     return pages * resource.getpagesize()
 

@@ -1,4 +1,4 @@
-"""Let SIGTERM end a program like Ctrl-C, and delay both signals until a `with` block is complete."""
+"""Make SIGTERM act like Ctrl-C, and delay both signals during a `with` block."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived. The program ends as after Ctrl-C."""
+    """SIGTERM arrived. The program ends as if by Ctrl-C."""
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Raise Terminated in the main thread if SIGTERM arrives in the `with` block.
+    """Raise `Terminated` if SIGTERM arrives in the `with` block.
 
-    Do nothing if the process ignores SIGTERM or has its own handler.
+    Do nothing outside the main thread, or if the program already handles or ignores SIGTERM.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
@@ -36,9 +36,9 @@ def _raise_terminated(_number: int, _frame: Any) -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay a Ctrl-C or SIGTERM that arrives in the `with` block until the block is complete.
+    """Delay Ctrl-C and SIGTERM until the end of the `with` block.
 
-    Keep the block short. Outside the main thread, this function does nothing.
+    Do nothing outside the main thread. Keep the block short.
     """
     is_main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()

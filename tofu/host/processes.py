@@ -21,9 +21,9 @@ def map_in_processes(
     start: Callable[..., None] | None = None,
     start_arguments: tuple[Any, ...] = (),
 ) -> Iterator[T]:
-    """Run `map(function, *arguments)` in `jobs` new processes, and yield the results in order.
+    """Run `map(function, *arguments)` in `jobs` new processes. Yield the results in order.
 
-    Each process first calls `start`. The processes end when the caller stops iterating.
+    Each process first calls `start(*start_arguments)`. All processes end when the caller stops iterating.
     """
     earlier_processes = {*active_children()}
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), start, start_arguments)
@@ -41,9 +41,9 @@ def map_in_processes(
 
 @contextmanager
 def hidden_from_interrupts(*other_signals: signal.Signals) -> Iterator[None]:
-    """Block Ctrl-C and other signals in processes that start in the `with` block.
+    """Hide Ctrl-C and `other_signals` from processes that start in the `with` block.
 
-    This process receives the signals after the block.
+    This process receives the signals at the end of the block.
     """
     blocked_signals = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *other_signals))
     try:

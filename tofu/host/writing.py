@@ -1,4 +1,4 @@
-"""Write files so that readers never see half a file. Remove temporary files of ended processes."""
+"""Write files so that readers never see half a file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def replace_atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Yield a temporary file. When it is complete and on the disk, it replaces `path`.
+    """Yield a temporary file that replaces `path` at the end of the `with` block.
 
-    After an error, `path` is unchanged. Raises FileError if writing fails.
+    After an error, `path` is unchanged. Raise FileError if writing fails.
     """
     target, temporary = os.fspath(path), ""
     try:
@@ -48,7 +48,7 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 
 def remove_left_behind(target: str) -> None:
-    """Remove temporary files in the folder of `target`, except files that running processes have locked."""
+    """Remove Tofu's unused temporary files in the folder of `target`."""
     folder, base_name = os.path.split(target)
     with suppress(OSError):
         for name in os.listdir(folder or "."):

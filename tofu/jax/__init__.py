@@ -1,6 +1,6 @@
 """Plan JAX training steps and run them on several devices.
 
-A training step is a function that takes the state of a model and a batch, and returns the next state:
+A training step takes the state of a model and a batch, and returns the next state:
 
     parallel = tofu.jax.partition(step, 8, (state, batch))
     state = parallel.place(state)

@@ -1,4 +1,4 @@
-"""Check that a step is called with arguments of the planned shapes and types."""
+"""Check the shapes and types of a step's arguments."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ WeakTypes: TypeAlias = "tuple[bool, ...]"
 
 
 def check_leaves(leaves: Sequence[Any], planned_types: Sequence[ValueType], names: Sequence[str]) -> None:
-    """Raise ShapeError if an array does not have the planned shape and type.
+    """Raise ShapeError if an array has another shape or type than planned.
 
-    Raise UnsupportedError if an array was donated to an earlier call, and so deleted.
+    Raise UnsupportedError if an array is deleted, because an earlier call donated it.
     """
     for leaf, planned, name in zip(leaves, planned_types, names, strict=True):
         if not (isinstance(leaf, jax.Array) and leaf.shape == planned.shape and leaf.dtype == planned.dtype):
@@ -52,7 +52,7 @@ def _check_leaf(leaf: Any, planned: ValueType, name: str) -> None:
 
 
 def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
-    """Raise ShapeError if an argument is a `jax.ShapeDtypeStruct`, which has a shape but no elements."""
+    """Raise ShapeError if an argument is a `jax.ShapeDtypeStruct` instead of an array."""
     for leaf, name in zip(leaves, names, strict=True):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise ShapeError(
@@ -61,12 +61,12 @@ def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def list_weak(leaves: Sequence[Any]) -> WeakTypes:
-    """Return True for each leaf with a weak type, such as a Python number, and False for other leaves."""
+    """Return True for each leaf with JAX's weak type, such as the Python number 0.1."""
     return tuple(bool(getattr(leaf, "weak_type", type(leaf) in NUMBERS and type(leaf) is not bool)) for leaf in leaves)
 
 
 def describe_type_difference(planned: Step, step: Step) -> str:
-    """Describe the first difference of types between two traces of a step, or return ""."""
+    """Return a description of the first type that differs between two traces, or ""."""
     planned_equations, equations = _list_types(planned), _list_types(step)
     for (_, planned_types), (line, types) in zip(planned_equations, equations, strict=False):
         if planned_types != types:
@@ -77,7 +77,10 @@ def describe_type_difference(planned: Step, step: Step) -> str:
 
 
 def refuse_weak_types(names: Sequence[str], planned: Sequence[ValueType], weak_types: WeakTypes, problem: str) -> None:
-    """Raise ShapeError for arguments that are Python numbers in the plan and arrays in the call, or the reverse."""
+    """Raise ShapeError for arguments that are Python numbers in the plan and arrays in the call, or the reverse.
+
+    `problem` explains what would change, as text for the message.
+    """
     kind_by_weakness = {True: "a Python number (or computed from such alone)", False: "an array"}
     differences = [
         f"{name} is {kind_by_weakness[is_weak]}, and the step was planned for {kind_by_weakness[type_.weak_type]} of {type_.dtype}"

@@ -1,4 +1,4 @@
-"""Run the commands of `python -m tofu` on a JAX step, named FILE.py:STEP. Most commands need no devices."""
+"""Run the commands of `python -m tofu` on a JAX training step in a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_VIRTUAL_DEVICES = 512
 
 @dataclass(frozen=True)
 class StepRequest:
-    """A step that a command loaded from a file, with the options for planning it."""
+    """A training step from a file, with the options for planning it."""
 
     file: StepFile
     source: Source
@@ -43,15 +43,15 @@ class StepRequest:
 
     @property
     def name(self) -> str:
-        """The name of the step in titles, FILE.py:STEP."""
+        """The name of the step, such as "train.py:step"."""
         return self.file.name
 
     def read(self) -> Task:
-        """Find all ways to split each operator of the step. A search then chooses among them."""
+        """Find all ways to split each operator of the step."""
         return analyse(self.source, self.settings, Observer(), self.engine)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Plan the step. The planner calls `observe` after each of its passes."""
+        """Plan the step. Call `observe` after each stage of planning."""
         return plan_step(self.source, self.settings, observe, self.engine)
 
     def over(self, workers: int) -> StepRequest:
@@ -59,7 +59,7 @@ class StepRequest:
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Simulate several ways to run the step on a machine."""
+        """Recommend how many devices of a machine to use, from simulations with each number in `counts`."""
         return advise_source(self.source, self.over(1).settings, machine, counts, engine=self.engine, report=report)
 
     def verify(self, dtype: str | None, seed: int, **_: Any) -> Agreement:
@@ -67,9 +67,9 @@ class StepRequest:
         return verify_step(self.file.step, self.file.arguments, self.settings, self.engine, dtype, seed)
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return a function that compares Tofu's plans with data parallelism and FSDP, and prints the results.
+        """Compile the step under Tofu's plans, data parallelism and FSDP. Return a function that prints the comparison.
 
-        Data parallelism and FSDP split the arguments along the batch dimension, whose size is `batch`.
+        `batch` is the size of the batch dimension, or None to guess it.
         """
         arguments = split_arguments(self.file.arguments, batch)
         devices = find_devices(self.settings.workers)
@@ -82,7 +82,7 @@ class StepRequest:
         return lambda console: print_rows(console, title, rows)
 
     def report_memory(self, **_: Any) -> StepMemory:
-        """Predict the memory of a step. The bytes of temporary values are estimates, all other numbers are exact."""
+        """Predict the memory of the step. Only the bytes of temporary values are estimates."""
         return predict_memory(self.compile())
 
 
@@ -97,9 +97,9 @@ def read_request(
     needs_devices: bool = False,
     **_: Any,
 ) -> None:
-    """Load a step from a file and pass it to `use` as a StepRequest.
+    """Load a step from the file `model`, and pass it to `use`.
 
-    Raise TofuError if the file lacks the step or its arguments.
+    `arguments` is the name of the example arguments in the file. Raise TofuError if the file lacks them or the step.
     """
     settings = read_settings(workers, planning)
     if needs_devices:

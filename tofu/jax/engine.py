@@ -1,4 +1,4 @@
-"""Connect the planner to JAX: read steps, and build the programs that the workers run."""
+"""Connect the planner to JAX."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ LOWERINGS: Lowerings = {}
 
 
 class JaxFrontEnd:
-    """The part of the engine that knows JAX's primitives."""
+    """Interface between the planner and JAX's primitives."""
 
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return None. The planner computes the shapes of shards from the operators' descriptions."""
+        """Return None: the planner then computes shapes from the descriptions of operators."""
         return None
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
@@ -51,9 +51,10 @@ class JaxFrontEnd:
 
 @dataclass(frozen=True)
 class JaxBackend:
-    """The part of the engine that builds a program for `jax.shard_map`.
+    """Builder of JAX programs from plans.
 
-    If `predicts_peak` is True, a memory limit applies to the predicted peak, otherwise to arguments and constants.
+    If `predicts_peak` is True, a memory limit applies to the predicted peak memory. Otherwise, it applies only to
+    arguments and constants.
     """
 
     predicts_peak: bool = True
@@ -61,11 +62,11 @@ class JaxBackend:
     unmeasured = "results and temporaries"
 
     def build(self, source: Source, program: PlannedProgram) -> SpmdProgram:
-        """Build the program for a planned step. JAX traces the program when it is first called."""
+        """Return the program for a planned step. JAX traces it at its first call."""
         return SpmdProgram(source.native, program)
 
     def measure(self, source: Source, choices: Choices) -> Measured:
-        """Return the bytes that each worker needs to store its shards of arguments and constants."""
+        """Return the bytes of arguments and constants that each worker stores."""
         problem = choices.problem
         held_bytes = np.zeros(prod(problem.factors), np.int64)
         for tensor in _list_arguments(problem.graph):
@@ -75,7 +76,7 @@ class JaxBackend:
         return Measured(tuple(held_bytes.tolist()))
 
     def predict_peak(self, build: Callable[[], SpmdProgram]) -> tuple[int, ...] | None:
-        """Predict the peak memory of each worker in bytes. Return None if `predicts_peak` is False."""
+        """Return the predicted peak memory of each worker in bytes, or None if `predicts_peak` is False."""
         if not self.predicts_peak:
             return None
         execution = build()
@@ -88,18 +89,18 @@ class JaxBackend:
         worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Do nothing, because the planner and `SpmdProgram` already check the program."""
+        """Do nothing, because the program is checked when it is built."""
 
     def measure_whole(self, source: Source) -> int:
-        """Return the bytes of all arguments and constants of the step."""
+        """Return the bytes of all arguments and constants on one device."""
         return sum(source.graph.tensors[tensor].size_bytes for tensor in _list_arguments(source.graph))
 
     def predict_whole_peak(self, source: Source) -> int:
-        """Predict the peak bytes of one device that runs the complete step."""
+        """Return the predicted peak memory of the step on one device, in bytes."""
         return predict_one_device(source.native).needed_bytes
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int]:
-        """Return the bytes that kernels read and write, by operator."""
+        """Return the bytes that each operator's kernel reads and writes, by operator number."""
         return find_kernel_bytes(program)
 
 
@@ -113,7 +114,7 @@ JAX_LIMITING_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
 
 
 def make_engine(uneven: str | None) -> Engine:
-    """Return the JAX engine for a value of the option `uneven=`. Raise UnsupportedError if the value is unknown."""
+    """Return the JAX engine for the option `uneven=`. Raise UnsupportedError for an unknown value."""
     if uneven is None:
         return JAX
     if not isinstance(uneven, str) or uneven not in UNEVEN:

@@ -1,4 +1,4 @@
-"""Run a step on devices of several hosts: describe the interconnect, and check that all processes agree.
+"""Run a step on several hosts: describe the interconnect, and check that all processes agree.
 
 Each process of `jax.distributed` counts as one host.
 """
@@ -50,7 +50,7 @@ def list_devices(workers: int) -> list[Any]:
 
 
 def check_devices(devices: Sequence[Any]) -> None:
-    """Raise DeviceError if a device occurs twice, or if this process has none of the devices."""
+    """Raise DeviceError if a device occurs twice, or if none belongs to this process."""
     repeated = [device for device, count in Counter(devices).items() if count > 1]
     if repeated:
         raise DeviceError(
@@ -64,9 +64,10 @@ def check_devices(devices: Sequence[Any]) -> None:
 
 
 def find_topology(devices: Sequence[Any]) -> Topology | None:
-    """Describe the interconnect of the devices by two levels: between hosts, and within a host.
+    """Describe the interconnect by two levels: between hosts, and within a host.
 
-    Return None if the devices do not form two such levels.
+    `devices` must list several hosts one after another, each with the same number of devices (2 or more). Otherwise,
+    return None.
     """
     processes = list(map(find_process, devices))
     hosts = list(dict.fromkeys(processes))
@@ -82,7 +83,7 @@ def find_topology(devices: Sequence[Any]) -> Topology | None:
 def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
     """Return the bytes that one step transfers between processes.
 
-    `level_bytes` lists the bytes that cross each level of the interconnect, beginning with the highest level.
+    `level_bytes` has the bytes that cross each level of the interconnect, highest level first.
     """
     processes = np.vectorize(find_process, otypes=[int])(mesh.devices)
     return sum(
@@ -93,9 +94,9 @@ def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
 
 
 class ProcessAgreement:
-    """A check that all processes have the same plan and pass the same arguments.
+    """A check that all processes use the same plan and equal arguments.
 
-    An array is checked when it is first passed. All processes must make the same calls in the same order.
+    Each argument is checked only at its first call. All processes must make the same calls in the same order.
     """
 
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:
@@ -105,10 +106,10 @@ class ProcessAgreement:
         self._has_checked_plan = False
 
     def check(self, arguments: Mapping[int, Sequence[Any]]) -> None:
-        """Compare the plan and the new arguments of all processes.
+        """Compare the plan, and arguments that were not checked before, between all processes.
 
-        `arguments` maps the position of an argument to its leaves. Raise PlanError if plans differ, or UnsupportedError
-        if arguments differ.
+        `arguments` maps positions to lists of arrays. Raise PlanError if plans differ, or UnsupportedError if arguments
+        differ.
         """
         if self._has_single_process:
             return

@@ -1,4 +1,4 @@
-"""Lower the program of a step for XLA, as `jax.jit(step).lower` does."""
+"""Lower a planned step for XLA, as `jax.jit(step).lower` does."""
 
 from __future__ import annotations
 
@@ -50,10 +50,7 @@ def _keep(leaf: StaticLeaf) -> StaticLeaf:
 
 @dataclass(frozen=True)
 class BoundStage:
-    """A lowered or compiled step that already has its last argument, `constants`.
-
-    `stage` is a `jax.stages.Lowered` or `jax.stages.Compiled`. All attributes of `stage` are available here, too.
-    """
+    """A `jax.stages.Lowered` or `jax.stages.Compiled` whose last argument is always `constants`."""
 
     stage: Any
     constants: Sequence[Any]

@@ -1,6 +1,6 @@
-"""Predict the memory of a step on one device and on each worker, or read what XLA reports.
+"""Predict the memory of a step on one device and on each worker.
 
-All workers run the same program on shards of equal shapes, so they need the same memory.
+All workers need the same memory, because their shards have equal shapes.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class StepDeviceMemory:
     Attributes
     ----------
     name
-        Title of the table's column, such as "each of 8 workers".
+        Heading of the column, such as "each of 8 workers".
     arguments_bytes
         All arguments, including the state.
     unread_bytes
-        Arguments that no result depends on. They are included in `arguments_bytes`.
+        Arguments that do not affect any result. Included in `arguments_bytes`.
     constants_bytes
-        Arrays that the step closes over. Each worker stores its shards of them.
+        Arrays that the step closes over, or the worker's shards of them.
     results_bytes
         All results, including the next state.
     overwritten_bytes
-        Results that overwrite donated arguments. They are included in `results_bytes`.
+        Results stored in the memory of donated arguments. Included in `results_bytes`.
     temporaries_bytes
         Values that exist only while the step runs.
     """
@@ -62,7 +62,7 @@ class StepDeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """The label and the bytes of each row of the table."""
+        """Label and bytes of each row, such as {"arguments": 1024}."""
         return {
             "arguments": self.arguments_bytes,
             "  never read": self.unread_bytes,
@@ -74,12 +74,12 @@ class StepDeviceMemory:
 
     @property
     def total(self) -> tuple[str, int]:
-        """The label and the bytes of the total."""
+        """Label and bytes of the total."""
         return "needed", self.needed_bytes
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Rows below the total. This table has none."""
+        """Rows below the total: none."""
         return {}
 
     @property
@@ -93,7 +93,7 @@ class StepDeviceMemory:
 class StepMemory(MemoryComparison):
     """A table of the memory that a step needs on one device and on each worker.
 
-    `compiled` has the bytes that XLA reports for a worker. It is None if the step was not compiled.
+    `compiled` has the bytes that XLA reports for a worker, if the step was compiled.
     """
 
     heading = "memory of a step"
@@ -106,7 +106,7 @@ class StepMemory(MemoryComparison):
 
     @property
     def columns(self) -> list[tuple[str, StepDeviceMemory]]:
-        """The title and the numbers of each column, such as one device and each worker."""
+        """Heading and numbers of each column."""
         devices = (self.one_device, self.worker if self.workers > 1 else None, self.compiled)
         return [(device.name, device) for device in devices if device is not None]
 
@@ -119,20 +119,20 @@ class StepMemory(MemoryComparison):
 def predict_memory(partition: Partition) -> StepMemory:
     """Predict the memory of a step on one device and on each worker.
 
-    This needs no devices: the worker's program is traced but not compiled.
+    This needs no devices: the worker's program is traced, but not compiled.
     """
     program = partition.training
     return StepMemory(program.workers.count, predict_one_device(partition.source.native), predict_worker(program))
 
 
 def predict_one_device(native: Native) -> StepDeviceMemory:
-    """Predict the memory of one device that runs the complete step."""
+    """Predict the memory of the step on one device."""
     whole = native.original
     return _count("one device", whole, native.donated, tuple(whole.constants))
 
 
 def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
-    """Predict the memory of each worker of a program."""
+    """Predict the memory of each worker."""
     with in_precision(program.native.double):
         local = read_worker_program(program)
     count = program.workers.count
@@ -143,7 +143,7 @@ def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
 def read_compiled(compiled: Any) -> StepDeviceMemory:
     """Return the memory that XLA reports for a compiled step.
 
-    XLA counts the step's constants as arguments, and adds the size of a table of addresses to the results.
+    XLA counts constants as arguments. Its results include a small table of addresses.
     """
     reported = compiled.memory_analysis()
     return StepDeviceMemory(
@@ -158,7 +158,7 @@ def read_compiled(compiled: Any) -> StepDeviceMemory:
 
 
 def read_worker_program(program: SpmdProgram) -> Step:
-    """Trace the program of one worker. Its equations compute on shards, or transfer data between workers."""
+    """Trace the program that one worker runs on its shards."""
     shape, names = program.workers.mesh_axes
     mesh: Any = AbstractMesh(shape, names, axis_types=(AxisType.Auto,) * len(names))
     closed = jax.make_jaxpr(program.map_over_mesh(mesh))(*program.argument_structs(mesh))

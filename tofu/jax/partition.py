@@ -1,4 +1,4 @@
-"""`tofu.jax.partition`, which turns a training step for one device into a step for several."""
+"""Turn a training step for one device into a step for several devices."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ Devices: TypeAlias = "int | Mesh | Sequence[Any]"
 
 
 class DeferredStep:
-    """A step that is planned for the arguments of its first call.
+    """A training step that is planned at its first call, for the arguments of this call.
 
-    `tofu.jax.partition` returns a `DeferredStep` if no example arguments are passed. After its first call, a
-    `DeferredStep` also has the attributes of a `PartitionedStep`, such as `plan`.
+    Once planned, it has the attributes of a `PartitionedStep`, such as `plan`.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class DeferredStep:
         self._partition_arguments = {"workers": workers, "donate_argnums": donate_argnums, **options}
 
     def planned(self, *args: Any, **named: Any) -> PartitionedStep:
-        """Return the planned step. Pass arguments or their shapes if the step has not run yet."""
+        """Return the planned step. Before the first call, pass arguments or their shapes."""
         args = order_arguments(self.step, args, named)
         if self._planned_step is None:
             if not args:
@@ -59,7 +58,7 @@ class DeferredStep:
         return self._planned_step
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Bind the step to an instance, so that it can be a method of a class."""
+        """Bind the step to an instance, if it is a method of a class."""
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -131,37 +130,35 @@ def partition(
     ----------
     step
         The training step, a function of trees of arrays. If its first argument and first result have the same tree,
-        shapes and types, they are the model's state and are stored alike. If `step` is left out, `partition` returns a
+        shapes and types, both are the model's state and are stored alike. If `step` is left out, `partition` returns a
         decorator: `@tofu.jax.partition(workers=8)`.
     workers
         The number of devices, a list of devices, or a `jax.sharding.Mesh`. The plan may arrange the devices of a mesh
-        in another way. Each process must contribute the same number of devices.
+        differently. Each process must contribute the same number of devices.
     example_args
-        A tuple of the step's arguments, or of their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`).
-        Planning creates no arrays. If `example_args` is left out, the step is planned at its first call.
+        A tuple of the step's arguments, or of their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`). If it
+        is left out, the step is planned at its first call.
     donate_argnums
         The positions of arguments whose memory the step may reuse, as in `jax.jit`.
     uneven
-        If the devices cannot divide an array equally, it may be stored in overlapping shards, as an `UnevenArray`. This
-        option selects such arrays.
+        Which arrays may be stored in overlapping shards (`UnevenArray`), if the devices cannot divide them equally:
 
-        - "needed" (default): arrays of 64 KiB and more without equal shards, such as weights of 1,024 x 4,096 on 3
-          devices.
+        - "needed" (default): arrays of 64 KiB and more, such as weights of 1,024 x 4,096 on 3 devices.
         - "free": any array, such as a table of 50,257 rows.
         - "none": no array.
     more
-        Must be empty. If arguments of the step are passed here, the error shows the correct call.
+        Must be empty. If the step's arguments are passed here, the error shows the correct call.
     options
-        Options of planning, which `tofu.partition` explains: `hints`, `search_seconds`, `algorithm`, `topology`,
-        `memory_limit`, `replicate`, `undescribed`, `cache` and `plan`. `plan` replaces the search: pass a `Plan`, the
-        JSON of a plan, or the path of a JSON file. By default, Tofu assumes that transfers between processes are slower
-        than within a process.
+        Options of planning, as in `tofu.partition`: `hints`, `search_seconds`, `algorithm`, `topology`, `memory_limit`,
+        `replicate`, `undescribed`, `cache` and `plan`. To reuse a plan, pass `plan`: a `Plan`, its JSON text, or the
+        path of a JSON file. The default `topology` assumes that transfers between processes are slower than within a
+        process.
 
     Returns
     -------
     PartitionedStep or DeferredStep
-        The step on several devices. Call it like `step`, with complete or placed arrays. A DeferredStep is planned at
-        its first call.
+        The step on several devices. Call it like `step`, with complete or placed arrays. Without `example_args`, it is
+        a DeferredStep.
 
     Raises
     ------
@@ -170,7 +167,7 @@ def partition(
     UnsupportedError
         The step cannot be traced, or an option is unknown.
     UndescribedOperatorError
-        The step uses a JAX primitive for which Tofu has no description.
+        The step uses a JAX primitive that Tofu does not know.
     InfeasibleError, PlanError
         The step cannot be split as requested.
     """

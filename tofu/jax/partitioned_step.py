@@ -1,4 +1,4 @@
-"""`PartitionedStep`, a training step that runs on several devices."""
+"""A training step that runs on several devices."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_planned_precision(method: Method) -> Method:
-    """Make a method use the precision (`jax_enable_x64`) with which the step was traced."""
+    """Run a method with the `jax_enable_x64` setting of the traced step."""
 
     @wraps(method)
     def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
@@ -58,14 +58,14 @@ def in_planned_precision(method: Method) -> Method:
 
 
 class PartitionedStep:
-    """A step that runs on several devices. It is called like the original step and returns the same trees.
+    """A training step that runs on several devices. Call it like the original step.
 
     Attributes
     ----------
     partition
-        The plan and the traced step, as the planning pipeline returns them.
+        The plan, together with the traced step.
     mesh
-        The devices, as a mesh. If a plan splits over 2 and then over 3 devices, this is a mesh of 2 x 3 devices.
+        The devices, arranged as a mesh, such as 3 x 2 devices.
     uneven
         The value of `uneven=` in `tofu.jax.partition`.
     """
@@ -105,7 +105,7 @@ class PartitionedStep:
     def shardings(self) -> Any:
         """The sharding of each array in the step's arguments, as trees.
 
-        Functions and strings are in the trees, too. Raises UnsupportedError if a class in a tree accepts only arrays.
+        Functions and strings are kept. Raises UnsupportedError if a class in a tree accepts only arrays.
         """
         replicated, structure = NamedSharding(self.mesh, PartitionSpec()), self._native.arguments_tree
 
@@ -116,10 +116,7 @@ class PartitionedStep:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes that one step transfers between hosts.
-
-        This is an upper bound: it may include transfers within a host.
-        """
+        """The most bytes that one step transfers between hosts."""
         return count_host_bytes(self.mesh, self.plan.level_bytes)
 
     @cached_property
@@ -134,10 +131,7 @@ class PartitionedStep:
 
     @in_planned_precision
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run one step.
-
-        To avoid transfers at each call, call `place` before the first step.
-        """
+        """Run one step. To avoid transfers at each call, call `place` before the first step."""
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         refuse_shapes(leaves, self._arguments.names)
         self._agreement.check(dict(enumerate(self._arguments.split(leaves))))
@@ -162,7 +156,6 @@ class PartitionedStep:
 
     @cached_property
     def _run_traced(self) -> Callable[..., list[Any]]:
-        """The step as a function that JAX can transform. Its arguments and results are complete arrays."""
         jitted = jax.jit(self._program.function(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:
@@ -194,9 +187,8 @@ class PartitionedStep:
     def lower(self, *args: Any, **named: Any) -> Any:
         """Lower the step for XLA, as `jax.jit(step).lower` does.
 
-        The result has JAX's methods: `as_text()` shows the program, and `compile()` returns a function that is called
-        like the step. Pass arrays or their shapes; all other arguments must have the planned values. For an
-        `UnevenArray`, pass its attribute `joined` to the compiled function.
+        Pass arrays or their shapes. Other arguments, such as functions, must have the planned values. The compiled step
+        is called like the step, but takes `x.joined` in place of an `UnevenArray` x.
         """
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         self._arguments.find_result_types(leaves)
@@ -210,25 +202,25 @@ class PartitionedStep:
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
-        """Lower the step as a function of the arrays in its arguments, followed by the constants."""
+        """Lower the step as a function of flat lists: the arrays in its arguments, then its constants."""
         return self._jitted.lower(*self._program.argument_structs(self.mesh))
 
     @in_planned_precision
     def place(self, value: Any, argument: int = 0) -> Any:
-        """Store an argument of the step on the devices as planned. Each device receives only its own shard.
+        """Store an argument on the devices, as the plan requires. Each device receives only its own shard.
 
         Parameters
         ----------
         value
-            The argument, as a tree of complete arrays. If there are several processes, each passes the same complete
-            argument. Arrays may already be distributed over all processes.
+            The argument, as a tree of complete arrays. With several processes, pass equal arrays in each process, or
+            arrays that are distributed over all processes.
         argument
             The position of the argument. The default is the first one, the state.
 
         Returns
         -------
         tree of jax.Array or UnevenArray
-            The stored arrays. They are copies: a step may donate them, and `value` stays valid.
+            The stored arrays. They are copies, so `value` stays valid if a step donates them.
 
         Raises
         ------
@@ -246,13 +238,11 @@ class PartitionedStep:
     def place_part(self, value: Any, argument: int = 1) -> Any:
         """Store an argument whose rows are divided among the processes, such as a batch.
 
-        If the plan stores a row in another process, the row is sent there.
-
         Parameters
         ----------
         value
-            The rows of this process, as a tree of arrays. The first process passes the first rows, and so on. All pass
-            equally many rows (dimension 0). Every process passes the same scalars.
+            The rows (dimension 0) of this process, as a tree of arrays. The first process passes the first rows, and so
+            on. Each passes the same number of rows. Scalars must be equal in all processes.
         argument
             The position of the argument. The default is the second one.
 
@@ -264,7 +254,7 @@ class PartitionedStep:
         Raises
         ------
         ShapeError
-            An array does not have the expected number of rows.
+            An array has a wrong number of rows.
         """
         leaves = self._arguments.flatten_one(value, argument)
         names, types, shardings = self._describe_leaves(argument)
@@ -279,9 +269,9 @@ class PartitionedStep:
 
     @in_planned_precision
     def check_replicas(self) -> bool:
-        """Return True if JAX can prove that copies of a shard are equal on all devices.
+        """Return True if JAX can prove that all replicas of an array are equal.
 
-        If the result is False, the numbers may still be the same.
+        If the result is False, they may still be equal.
         """
         return self._program.check_replicas(self.mesh)
 
@@ -289,7 +279,7 @@ class PartitionedStep:
     def memory_report(self, compile: bool = False) -> StepMemory:
         """Return a table of the memory that each device needs.
 
-        If `compile` is True, the table also shows the bytes that XLA reports for the compiled step.
+        If `compile` is True, the step is compiled, and the table also shows the bytes that XLA reports.
         """
         predicted = predict_memory(self.partition)
         if not compile:
@@ -308,20 +298,18 @@ class PartitionedStep:
     ) -> PartitionedStep:
         """Plan another step on the same state and devices, such as an evaluation.
 
-        The new step takes this step's state as its first argument, without moving it.
-
         Parameters
         ----------
         step, example_args, donate_argnums, options
-            The new step, as in `tofu.jax.partition`. The option `topology` is not accepted, because both steps use the
-            same devices.
+            The new step, as in `tofu.jax.partition`. The option `topology` is not accepted.
         part
-            A function from this step's state to the new step's first argument, such as `lambda state: state.params`.
+            A function that returns the new step's first argument from this step's state, such as `lambda state:
+            state.params`.
 
         Raises
         ------
         ShapeError
-            The selected part does not match the new step's first argument.
+            The result of `part` does not match the new step's first argument.
         """
         check_arguments(example_args)
         if not callable(part):
@@ -338,16 +326,13 @@ class PartitionedStep:
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
         """Predict the time of a step on a machine.
 
-        `machine` is a name such as "8xH100", or the path of a machine's file. `states` is the number of arrays that an
-        optimizer outside of the step stores for each weight.
+        `machine` is a name such as "8xH100", or the path of a machine file. `states` is the number of arrays per weight
+        that an optimizer outside of the step stores, such as 2 for Adam.
         """
         return simulate_partition(self.partition, read_machine(machine), read_states(states))
 
     def save_report(self, path: str | Path, title: str = "") -> None:
-        """Write a web page about the plan.
-
-        The page shows how every tensor is stored, what every operator communicates, and some alternative splits.
-        """
+        """Write a web page about the plan: layouts, communication and some alternative splits."""
         if not isinstance(path, (str, os.PathLike)):
             raise UnsupportedError(
                 f"save_report takes the path of a file, such as 'plan.html', and not {show_with_type(path)}."
@@ -363,9 +348,9 @@ class PartitionedStep:
         )
 
     def why(self, operator: str) -> str:
-        """Return a table of the ways to split an operator, with their communication.
+        """Return a table of all ways to split an operator, with their communication.
 
-        `operator` is a name from the plan. Tofu runs a short search for each way.
+        `operator` is a name from the plan. Each way takes a short search.
         """
         return print_to_text(lambda console: console.print(alternatives_table(self.partition, operator)))
 

@@ -20,7 +20,7 @@ Sharding: TypeAlias = "NamedSharding | UnevenSharding"
 
 
 def find_process(device: Any) -> int:
-    """Return the number of the process that a device belongs to."""
+    """Return the number of the process that owns a device."""
     return int(device.process_index)
 
 
@@ -38,7 +38,7 @@ def read_host_value(value: Any) -> Any:
 def place_array(value: Any, sharding: Sharding) -> Any:
     """Place an array on devices.
 
-    If there are several processes, each passes the same array, or all pass an array that is distributed over them.
+    With several processes, pass equal arrays in each process, or an array that is distributed over all processes.
     """
     if isinstance(sharding, UnevenSharding):
         return UnevenArray(_join_shards(value, sharding), sharding)
@@ -52,9 +52,10 @@ def place_array(value: Any, sharding: Sharding) -> Any:
 
 
 def place_operand(value: Any, sharding: Sharding) -> Any:
-    """Place an argument for the jitted step. Overlapping shards are stored side by side in one array.
+    """Prepare an argument for the jitted step.
 
-    If `jax.jit` can place an array itself, the array is returned unchanged.
+    An array is returned unchanged if `jax.jit` can place it itself. An array with overlapping shards is returned as its
+    `joined` array.
     """
     if isinstance(sharding, UnevenSharding):
         return _join_shards(value, sharding)
@@ -71,7 +72,7 @@ def place_operand(value: Any, sharding: Sharding) -> Any:
 
 
 def place_copy(value: Any, sharding: Sharding) -> Any:
-    """Place a copy of a value. A step may then reuse the memory of the copy, while `value` stays valid."""
+    """Place a copy of a value on devices. If the copy is donated, `value` stays valid."""
     placed = place_array(_copy_host_array(value), sharding)
     if isinstance(placed, UnevenArray):
         return placed.copy() if isinstance(value, UnevenArray) else placed
@@ -105,7 +106,7 @@ def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
 
 
 def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
-    """Copy donated arrays that are repeated in `leaves`, because JAX can donate an array only once."""
+    """Replace repeated arrays in `leaves` by copies, because JAX can donate an array only once."""
     kept_positions = set(range(len(leaves))).difference(donated) if donated else ()
     ids_in_use = {id(leaves[position]) for position in kept_positions}
     for position in donated:
@@ -116,10 +117,10 @@ def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding
 
 
 def place_local_rows(name: str, local_rows: Any, planned: ValueType, sharding: Sharding) -> Any:
-    """Place an array whose rows (positions of dimension 0) are divided equally among the processes.
+    """Place an array whose rows (dimension 0) are divided equally among the processes.
 
-    The first process passes the first rows, and so on. Every process passes the same scalars. Raise ShapeError, with
-    the array's `name`, for a wrong number of rows.
+    The first process passes the first rows, and so on. Scalars must be equal in all processes. Raise ShapeError for a
+    wrong number of rows.
     """
     shape = planned.shape
     mesh = (sharding.joined if isinstance(sharding, UnevenSharding) else sharding).mesh

@@ -49,14 +49,15 @@ def plan_step(source: Source, settings: Settings, observe: Observer | None = Non
 
 
 def analyse(source: Source, settings: Settings, observe: Observer, engine: Engine = JAX) -> Task:
-    """Find all ways to split each operator of a step. A search then chooses among them."""
+    """Find all ways to split each operator of a step."""
     return analyse_step(observe("read", choose_form(source, settings)), engine, settings, observe)
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
-    """Return the form of a step that communicates least. If the user passes a plan, return the plan's form.
+    """Choose between graphs with the same results, such as with and without sums in loops.
 
-    Forms of a step are graphs with the same results. For example, one form moves sums out of loops.
+    If the user passes a plan, return the graph that it was made for. Otherwise, return the graph that should
+    communicate least.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):
@@ -73,10 +74,6 @@ def _list_lost(source: Source, form: Source) -> set[str]:
 
 
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
-    """Yield the forms of a step (see `choose_form`), the best first.
-
-    Sums move out of loops only if tensors may be replicated.
-    """
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
     may_hoist = is_free or settings.plan is not None or settings.saved is not None
     for form in filter(None, (divide_step(source, settings.workers), source)):
@@ -101,7 +98,7 @@ def check_names(options: Mapping[str, Any]) -> None:
 
 
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
-    """Check the options of planning. If `workers` is None, the option `plan` determines the number of workers.
+    """Check the options of planning. If `workers` is None, use the number of workers in the option `plan`.
 
     Raise a TofuError for the first option that is wrong or contradicts another.
     """
@@ -125,10 +122,10 @@ def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
 def plan_on_same_state(
     partition: Partition, name: str, source: Source, part: Callable[[Any], Any], options: dict[str, Any], engine: Engine
 ) -> Partition:
-    """Plan another step on the state of a planned step. Both steps can then use the same arrays.
+    """Plan another step so that it can use a planned step's state without moving it.
 
-    `part` computes the other step's first argument from this state. `name` is the name of the planned step. Raise
-    ShapeError if shapes or types differ, or PlanError if hints ask for other shards.
+    `part` selects the other step's first argument from the state. `name` is the name of the planned step. Raise
+    ShapeError if shapes or types differ, or PlanError if `options` contradict the state's shardings.
     """
     planned = partition.plan
     hints = make_state_hints(source, partition, part)

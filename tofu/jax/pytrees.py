@@ -1,4 +1,4 @@
-"""Build trees of arrays for users, and make another step store its first argument like a planned step's state."""
+"""Build trees of arrays for users, and plan another step on a planned step's state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_LETTERS = 200  # limits a user's error message
 
 
 def unflatten_arrays(structure: Structure, arrays: Sequence[Any]) -> Any:
-    """Build a tree with these arrays. Raise UnsupportedError if a class in the tree rejects an `UnevenArray`."""
+    """Build a tree of arrays. Raise UnsupportedError if a class in the tree rejects an `UnevenArray`."""
     try:
         return structure.unflatten(arrays)
     except Exception as error:
@@ -56,10 +56,10 @@ def _show_tree(structure: Structure | None) -> str:
 def unflatten_values(
     structure: Structure, leaves: Sequence[Any], name: str, restore: Callable[[StaticLeaf], Any]
 ) -> Any:
-    """Build a tree with `leaves`, such as shardings, in place of its arrays.
+    """Build a tree with `leaves`, such as shardings, in place of arrays.
 
-    `restore` returns the value for a static leaf. `name` is for error messages. Raise UnsupportedError if a class in
-    the tree accepts only arrays.
+    `restore` returns the value for a function, string or number in the tree. `name` is for error messages. Raise
+    UnsupportedError if a class in the tree accepts only arrays.
     """
     try:
         return structure.unflatten(leaves, restore)
@@ -73,9 +73,9 @@ def unflatten_values(
 
 
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
-    """Return True if the hint for the tensor `name` is the split `steps`, or if there is no hint.
+    """Return True if the hint for a tensor is `steps`, or if it has no hint.
 
-    `steps` has a dimension for each round of the plan. A hint of 0 means dimension 0 in every round.
+    `steps` has the dimension that is split along each mesh axis. The hint 0 stands for (0, 0) on a mesh with two axes.
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
@@ -84,9 +84,9 @@ def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) ->
 def copy_layouts(
     partition: Partition, source: Source, pairs: Sequence[tuple[int, int]]
 ) -> Mapping[str, DimensionChoice]:
-    """Make hints for `source`, so that it splits values like a planned step.
+    """Make hints that split values of `source` like values of a planned step.
 
-    `pairs` has the numbers of each value in `source` and in the planned step.
+    `pairs` lists (number in `source`, number in the planned step) for each value.
     """
     native, planned = source.native, partition.source.native
     return {
@@ -96,10 +96,10 @@ def copy_layouts(
 
 
 def make_state_hints(source: Source, partition: Partition, part: Callable[[Any], Any]) -> Mapping[str, DimensionChoice]:
-    """Make hints for `source`, so that its first argument is split like the state of a planned step.
+    """Make hints that split the first argument of `source` like the state of a planned step.
 
-    `part` selects the first argument from this state. Raise ShapeError if trees, shapes or types differ, or
-    UnsupportedError if `part` returns other arrays.
+    `part` selects this argument from the state. Raise ShapeError if trees, shapes or types differ, or UnsupportedError
+    if `part` returns anything but arrays of the state.
     """
     native, planned = source.native, partition.source.native
     numbers, state = _trace_part(planned, part)

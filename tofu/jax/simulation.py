@@ -26,7 +26,7 @@ ONE_WORKER = 1
 def simulate(step: Any, *given: Any) -> Simulation:
     """Predict the time of a step on a machine.
 
-    A partitioned step is simulated on its workers. Any other step is simulated on one device.
+    A partitioned step is simulated on its workers, any other step on one device.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ def simulate(step: Any, *given: Any) -> Simulation:
         A partitioned step, or a function of arrays.
     *given
         The machine: a name such as "8xH100", or the path of a file from `python -m tofu calibrate`. For a function,
-        pass a tuple of arrays or shapes first: `simulate(function, (params, batch), "8xH100")`.
+        first pass its arguments or their shapes: `simulate(function, (params, batch), "8xH100")`.
 
     Raises
     ------
     TofuError
-        The machine is unknown or has too few devices for the plan, or the step cannot be traced.
+        The machine is unknown or has too few devices, or the step cannot be traced.
     """
     if isinstance(step, (PartitionedStep, DeferredStep)) and len(given) == 1:
         made = step.planned() if isinstance(step, DeferredStep) else step
@@ -57,7 +57,7 @@ def advise(step: Any, *given: Any, workers: Sequence[int] = (), **options: Any) 
     step
         A function of arrays.
     *given
-        First a tuple of example arguments, or of their shapes and types, then the machine, as in `simulate`.
+        A tuple of example arguments or their shapes, then the machine, as in `simulate`.
     workers
         The numbers of devices to try. The default is 2, 4, 8, ... up to all devices.
     **options
@@ -66,7 +66,7 @@ def advise(step: Any, *given: Any, workers: Sequence[int] = (), **options: Any) 
     Raises
     ------
     TofuError
-        The machine is unknown, an option is wrong, or the step cannot be traced or planned.
+        The machine is unknown, an option is wrong, or the step cannot be planned.
     """
     example_args, machine = _read_given(step, given, "advise")
     return advise_source(_read(step, example_args), read_settings(ONE_WORKER, options), machine, workers)
@@ -81,7 +81,10 @@ def advise_source(
     engine: Engine = JAX,
     report: Any = None,
 ) -> Advice:
-    """Recommend a number of devices for a traced step. Call `report` with a line of text before each plan."""
+    """Recommend how many devices of a machine to use for a traced step.
+
+    `report` is called with a line of text before each plan.
+    """
 
     def make(task: Task) -> Partition:
         return plan_step(source, task.settings, Observer(), engine)

@@ -1,4 +1,4 @@
-"""Flatten the arguments of a call, and compare them with the planned arguments."""
+"""Flatten the arguments of a call, and compare them with the plan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StepArguments:
     Attributes
     ----------
     names, types
-        The name of each array in the arguments, and its shape and type.
+        Name, shape and type of each array.
     trees
         The tree of each argument.
     """
@@ -42,13 +42,13 @@ class StepArguments:
         self._result_types: dict[WeakTypes, list[ValueType]] = {}
 
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Divide `values` into one list for each argument."""
+        """Divide `values`, one for each array, into one list per argument."""
         return self._native.arguments_tree.split(values)
 
     def flatten(self, args: Sequence[Any]) -> list[Any]:
         """Return the arrays in the arguments of a call.
 
-        Raise ShapeError for a tree, shape or type that was not planned, or UnsupportedError for a deleted array.
+        Raise ShapeError if a tree, shape or type differs from the plan, or UnsupportedError for a deleted array.
         """
         arguments, planned = tuple(args), self._native.arguments_tree
         leaves: list[Any]
@@ -67,9 +67,9 @@ class StepArguments:
         return leaves
 
     def flatten_one(self, value: Any, argument: int) -> list[Any]:
-        """Return the arrays in one argument.
+        """Return the arrays in the argument at position `argument`.
 
-        Raise UnsupportedError for an unknown argument, or ShapeError for a tree that was not planned.
+        Raise UnsupportedError for an unknown position, or ShapeError if the tree differs from the plan.
         """
         if argument not in range(len(self.trees)):
             raise UnsupportedError(
@@ -89,10 +89,10 @@ class StepArguments:
         return leaves
 
     def find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
-        """Return the types of the results, or None if they are the planned types.
+        """Return the types of the results, or None for the planned types.
 
-        Types may change if a call passes an array instead of a Python number. Raise ShapeError if the step would then
-        compute in other types than planned.
+        Weak types may change if a call passes an array in place of a Python number. Raise ShapeError if dtypes would
+        change.
         """
         weak_types = list_weak(leaves)
         if weak_types == self._planned_weak_types:

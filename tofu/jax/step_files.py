@@ -1,4 +1,4 @@
-"""Load a step from a Python file, `FILE.py:STEP`, with its example arguments."""
+"""Load a training step and its example arguments from a Python file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORM = f"Write FILE.py:STEP, or FILE.py alone if the step is called {DEFAULT_STE
 
 @dataclass(frozen=True)
 class StepFile:
-    """A step that was loaded from a file. `name` is FILE.py:STEP, and `arguments` has arrays or shapes."""
+    """A training step from a Python file. `name` is, for example, "train.py:step"."""
 
     name: str
     step: Callable[..., Any]
@@ -32,7 +32,7 @@ class StepFile:
 
 
 def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
-    """Run a Python file, and return its step with example arguments.
+    """Run a Python file such as "train.py:step". Return its step and example arguments.
 
     `arguments` is the name of a tuple in the file, or of a function that returns a tuple. Raise TofuError if the file
     has a mistake.
@@ -60,7 +60,7 @@ def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
 
 @contextmanager
 def locate_errors(file: Path, action: str) -> Iterator[None]:
-    """Convert errors in a user's file to TofuErrors with the line."""
+    """Convert errors in a user's file to TofuErrors with the line number."""
     try:
         yield
     except (TofuError, InternalError):

@@ -1,7 +1,6 @@
 """Apply `jax.grad` and `jax.vmap` to a partitioned step.
 
-Tofu plans the gradient of a step, or its `jax.vmap`, as another step. JAX cannot transform the program that workers
-run: a gradient would be the sum of the gradients of all replicas.
+JAX cannot transform the program that the workers run. Instead, Tofu plans the transformed step as another step.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Transformation(Protocol):
     """A transformation of a step, such as a derivative. Equal transformations share one plan."""
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the transformed step as a function, and the shapes of its arguments."""
+        """Return the transformed step, and the shapes of its arguments."""
 
 
 @jax.tree_util.register_static
@@ -47,15 +46,14 @@ class Transformation(Protocol):
 class Pullback:
     """The derivative of a step in reverse mode (vector-Jacobian product).
 
-    The *cotangent* of a value is the gradient of a loss with respect to this value. `seeded` has the positions of
-    results with a cotangent, and `wanted` the positions of arguments to differentiate.
+    `wanted` has the positions of arguments to differentiate. `seeded` has the positions of results with a cotangent.
     """
 
     wanted: tuple[int, ...]
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the derivative as a function of arguments and cotangents, and the shapes of both."""
+        """Return the derivative, a function of arguments and cotangents, and the shapes of both."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
@@ -75,7 +73,7 @@ class Pullback:
 
 @dataclass(frozen=True)
 class Batch:
-    """A `jax.vmap` of a step. `batched` is True for each argument whose first dimension is a batch of extent `size`."""
+    """A `jax.vmap` of a step over `size` examples. `batched` is True for each argument with a batch dimension."""
 
     size: int
     batched: tuple[bool, ...]
@@ -101,9 +99,9 @@ def _shape(aval: Any, leading: tuple[int, ...] = ()) -> jax.ShapeDtypeStruct:
 def make_transformable(
     run: Run, run_transformed: Callable[[Transformation, Sequence[Any]], Sequence[Any]], native: Native
 ) -> Run:
-    """Return a partitioned step as a function that `jax.grad` and `jax.vmap` accept.
+    """Return `run` as a function that `jax.grad` and `jax.vmap` accept.
 
-    `run` calls the step. `run_transformed` calls its gradient or its `jax.vmap`. Both take and return complete arrays.
+    `run` runs a partitioned step on complete arrays. `run_transformed` runs its gradient or its `jax.vmap`.
     """
     types = [native.step.types[number] for number in native.step.inputs]
     key_implementations = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]
@@ -166,7 +164,7 @@ def make_transformable(
 def choose_settings(partition: Partition, source: Source) -> Settings:
     """Return the settings for planning `source`, a transformation of a planned step.
 
-    Hints make `source` store its arguments like the planned step. Arguments with a new batch dimension get no hint.
+    Its arguments keep their shardings, except arguments with a new batch dimension.
     """
     native, transformed = partition.source.native, source.native
     numbers = list(zip(transformed.step.inputs, native.step.inputs, strict=False))

@@ -1,13 +1,13 @@
-"""Predict the temporary memory of a program, from its jaxpr.
+"""Predict the temporary memory of a program from its jaxpr.
 
 The prediction follows XLA on CPUs:
 
 - Values within a fused operation are not stored (`fusion.py`).
-- An equation becomes one or more operations with scratch memory (`xla_operations.py`). Operations run in breadth-first
-  order.
-- An operation may overwrite operands that nothing reads later.
+- Some operations need scratch memory (`xla_operations.py`).
+- Operations run in breadth-first order.
+- An operation may overwrite its operands at their last use.
 - Temporary values may use the memory of a result until the result is written.
-- A donated argument is copied if it would be overwritten before another operation reads it.
+- A donated argument is copied if it would be overwritten before its last use.
 
 Memory within kernels is not modelled.
 """
@@ -38,9 +38,9 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 
 
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
-    """Find results that can use the memory of a donated argument with the same shape and type.
+    """Match results to donated arguments of the same shape and type, whose memory they can use.
 
-    Return a map from positions of results to positions of arguments.
+    Return {position of result: position of argument}.
     """
     free = list(donated)
     found: dict[int, int] = {}
@@ -53,7 +53,7 @@ def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
 
 
 def predict_temporaries(step: Step, overwritten: Mapping[int, int] = MappingProxyType({})) -> int:
-    """Return the bytes that a program needs in addition to its arguments and results.
+    """Return the bytes that a step needs in addition to its arguments and results.
 
     `overwritten` is the result of `find_overwritten`.
     """
@@ -154,11 +154,11 @@ class _Memory:
     Attributes
     ----------
     last
-        Value -> time of its last read.
+        The time of the last read, by value.
     length
         The time at which the program ends.
     of
-        Value -> position of its buffer in `buffers`.
+        The position in `buffers`, by value.
     """
 
     last: dict[int | None, int]

@@ -1,4 +1,4 @@
-"""Run collectives in JAX, within a program that all workers run."""
+"""Run collectives within a JAX program that all workers run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tofu.program.lockstep import Box
 
 
 class Workers:
-    """The workers of a program, arranged as a mesh, for example of 2 x 3 devices."""
+    """The workers of a program, arranged as a mesh, such as 3 x 2 devices."""
 
     def __init__(self, factors: Sequence[int]) -> None:
         self.factors = tuple(factors)
@@ -35,7 +35,7 @@ class Workers:
 
     @contextmanager
     def remember(self) -> Iterator[None]:
-        """Return a context that computes each worker-dependent number only once."""
+        """Compute each number that depends on the worker only once in the `with` block."""
         before = self._known_numbers
         self._known_numbers = dict(before)
         _ = self.me  # before any loop: XLA on CPUs cannot look up the number in the kernel of a small loop
@@ -78,14 +78,14 @@ class Workers:
         return self._known_numbers[key]
 
     def take_part(self, replicated: Any, boxes: Sequence[Box]) -> Any:
-        """Return this worker's shard of a replicated array. `boxes` has the region of each worker's shard."""
+        """Return this worker's shard of a replicated array: the region `boxes[worker]`."""
         if not replicated.ndim or all(box == tuple((0, extent) for extent in replicated.shape) for box in boxes):
             return replicated
         begins = self.pick([[begin for begin, _ in box] for box in boxes])
         return take_box(replicated, begins, [end - begin for begin, end in boxes[0]])
 
     def run(self, collectives: Sequence[Collective], inputs: Sequence[Any]) -> Any:
-        """Run collectives one after another. The first one takes `inputs`."""
+        """Apply collectives one after another, the first one to `inputs`."""
         if inputs[0].dtype == bool and any(getattr(collective, "reducer", None) for collective in collectives):
             reduced = self.run(
                 collectives, [array.astype(jnp.int8) for array in inputs]
@@ -166,10 +166,7 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 
 
 def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
-    """Return the region of an array that begins at `begins` and has the shape `extents`.
-
-    `begins` may be traced.
-    """
+    """Return the region of shape `extents` at position `begins`. `begins` may be traced."""
     is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
     if is_known or prod(extents) > 1 or not jnp.issubdtype(array.dtype, jnp.integer):
         return lax.dynamic_slice(array, begins, extents)
@@ -180,7 +177,7 @@ def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
 def _find_maximum(array: Any, axis_names: tuple[str, ...]) -> Any:
     """Return the maximum over devices, or NaN if any number is NaN.
 
-    On CPUs, `lax.pmax` ignores NaN. But if bits are compared as integers, NaN is the largest.
+    `lax.pmax` ignores NaN on CPUs, so the numbers are compared as integers.
     """
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         return _reduce_in_parts(jnp.max, array, axis_names)
@@ -239,9 +236,9 @@ def _convert_fill(fill: float, dtype: Any) -> Any:
 
 
 class _Reducer(NamedTuple):
-    """A reduction: over devices, of two arrays, or along a dimension.
+    """A reduction, such as a sum: over devices, of two arrays, and along a dimension.
 
-    `neutral` returns the number that does not change a result, such as 0 for a sum.
+    `neutral(dtype)` is the number that changes nothing, such as 0 for a sum.
     """
 
     over_devices: Callable[[Any, tuple[str, ...]], Any]

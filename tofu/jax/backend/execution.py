@@ -1,4 +1,4 @@
-"""Run the equations of a planned step on a worker's shards, while JAX traces the program."""
+"""Run the equations of a planned step on a worker's shards."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Scope:
     Attributes
     ----------
     values
-        Shards, regions from other workers, and partial results. Keys are value numbers of the `Lockstep` program.
+        Shards, regions from other workers, and partial results, by value number of `program.lockstep`.
     sums
-        Partial sums of loops. Keys are value numbers of the step.
+        Partial sums of loops, by value number of the step.
     separate_sums
-        Sums for each iteration of an inner loop. Keys are value numbers of the step.
+        Arrays with one sum for each iteration of an inner loop, by value number of the step.
     """
 
     program: SpmdProgram
@@ -49,7 +49,7 @@ class Scope:
                 self._run_equation(item)
 
     def get_array(self, value: int) -> Any:
-        """Return the array for a value of the `Lockstep` program, after a transfer if necessary."""
+        """Return the array for a value number of `program.lockstep`. Transfer it first if necessary."""
         if value not in self.values:
             inputs = list(map(self.get_array, self.program.lockstep.transfers[value].inputs))
             collectives = self.program.collectives[value]

@@ -1,7 +1,7 @@
 """Predict which values XLA stores in memory on CPUs.
 
-XLA *fuses* operations: it computes an operation within the operations that read its result, and does not store the
-result. These are the rules of XLA's fusion pass:
+XLA *fuses* an operation into its *readers*, the operations that read its result. The result is then not stored. XLA's
+rules are:
 
 - A cheap operation is computed again in each reader that it can be fused into. For other readers, its result is stored.
 - A costly operation is computed only once.
@@ -19,7 +19,7 @@ from tofu.jax.frontend.equations import ValueType
 
 
 def read_names(text: str) -> frozenset[str]:
-    """Return the words of a text as a set of names."""
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
@@ -62,22 +62,22 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """Return a copy of the buffer that is used `moments` units of time later."""
+        """Return a copy that is in use `moments` units of time later."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation, or a loop, that reads the values in `reads` and computes the values in `makes`.
+    """An operation or a loop. It reads the values `reads` and computes the values `makes`.
 
     Attributes
     ----------
     scratch
         Buffers that are in use while the operation runs.
     length
-        The time that the operation takes: 1, or more for a loop.
+        Duration: 1 for an operation, more for a loop.
     moved
-        Values that the operation cannot overwrite while it reads them.
+        Values that the operation must not overwrite while it reads them.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Operation:
 
 
 def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Return two maps: value -> operation that computes it, and value -> operations that read it."""
+    """Return the operation that computes each value, and the operations that read each value."""
     makers = {value: n for n, operation in enumerate(operations) for value in operation.makes}
     readers: dict[int, list[int]] = {}
     for n, operation in enumerate(operations):
@@ -125,10 +125,10 @@ def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Op
 
 
 class _Fusion:
-    """A choice of the operations that XLA fuses.
+    """The operations that XLA fuses.
 
     A *root* is an operation whose results are stored in memory. `roots[n]` has the roots into which XLA fuses operation
-    n. `roots[n][root]` is True if the root reads some element of n's result more than once.
+    n. `roots[n][root]` is True if the root reads an element of n's result more than once.
     """
 
     def __init__(self, operations: list[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> None:

@@ -1,4 +1,4 @@
-"""Predict how many bytes each kernel reads and writes after XLA fuses operators, for simulations."""
+"""Predict how many bytes each kernel reads and writes after XLA fuses operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FETCH = "fetch"
 
 
 def find_kernel_bytes(program: Program) -> dict[int, int]:
-    """Return the bytes that the kernel of each operator reads and writes in one run.
+    """Return the bytes that each operator's kernel reads and writes, by operator number.
 
     An operator that is fused into others has no kernel.
     """

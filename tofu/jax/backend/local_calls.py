@@ -1,7 +1,7 @@
-"""Call a primitive on a worker's shards.
+"""Call primitives on a worker's shards.
 
 Usually, the parameters follow from the primitive's description. Some primitives, such as `iota`, also need the shard's
-position in the complete array. This module has a rule for each.
+position in the complete array, and have a rule in this module.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ class WorkerSelection(Protocol):
         """Return this worker's row of `table`."""
 
     def take_part(self, replicated: Any, boxes: Sequence[Box]) -> Any:
-        """Return this worker's shard of a replicated array. `boxes` has the region of each worker's shard."""
+        """Return this worker's shard of a replicated array: the region `boxes[worker]`."""
 
 
 @dataclass(frozen=True)
 class RepeatedElements:
-    """Elements of an operand that a reduction would count twice, because shards overlap.
+    """Elements that a reduction would count twice, because shards overlap.
 
-    They begin at position `counts[worker]` of `dimension`. The reduction reads `neutral` instead, such as 0 for a sum.
+    Each worker includes only its first `counts[worker]` positions of `dimension`. It replaces later elements by
+    `neutral`, such as 0 for a sum.
     """
 
     operand: int
@@ -50,7 +51,7 @@ class RepeatedElements:
     neutral: int
 
     def leave_out(self, operand: Any, workers: WorkerSelection) -> Any:
-        """Return the operand with `neutral` instead of the repeated elements."""
+        """Replace the repeated elements of an operand by `neutral`."""
         (own_count,) = workers.pick([[own_count] for own_count in self.counts])
         position = lax.broadcasted_iota(np.uint32, operand.shape, self.dimension)
         return jnp.where(position < own_count, operand, jnp.full_like(operand, self.neutral))
@@ -63,13 +64,13 @@ class LocalCall:
     Attributes
     ----------
     parameters
-        The equation's parameters, changed to fit the shapes of shards.
+        The equation's parameters, adapted to the shapes of shards.
     attributes_by_worker
-        The attributes that differ between workers, such as the first position of a shard.
+        Attributes that differ between workers, such as the first position of a shard.
     output_boxes
-        The regions of the workers' shards, by output.
+        `output_boxes[output][worker]` is the region of a worker's shard.
     repeated
-        Elements that this worker leaves out of a reduction.
+        Elements to leave out of a reduction.
     """
 
     equation: Equation
@@ -99,7 +100,7 @@ class LocalCall:
 
     @cached_property
     def split_dimensions(self) -> list[int]:
-        """The dimensions of the first operand that are split and that the primitive indexes."""
+        """The split dimensions of the first operand, for primitives that look up positions, such as gather."""
         begins = [attributes.get("first", ()) for attributes in self.attributes_by_worker]
         return sorted({d for begin in begins for d, first in enumerate(begin) if first})
 
@@ -118,7 +119,7 @@ class LocalCall:
 
 
 class CallMaker:
-    """A factory for the calls that compute equations on workers' shards."""
+    """A factory that makes a `LocalCall` for each equation of a step."""
 
     def __init__(self, choices: Choices, values: Sequence[ProgramValue], workers: WorkerSelection) -> None:
         self._choices, self._values, self._workers = choices, values, workers
@@ -149,9 +150,9 @@ class CallMaker:
 def find_repeated_elements(
     equation: Equation, access: OperatorAccess, own_counts: Mapping[int, tuple[int, ...]]
 ) -> list[RepeatedElements]:
-    """Find elements of operands that would be reduced twice, because shards overlap.
+    """Find elements that a reduction would count twice, because shards overlap.
 
-    For each axis with overlapping shards, `own_counts` has the number of positions that each worker includes.
+    `own_counts[axis][worker]` is the number of positions that the worker includes.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -196,7 +197,7 @@ def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Gather rows. Rows outside this worker's shard become zeros, because the results of all workers are added."""
+    """Gather rows from this worker's shard. Rows of other shards become zeros."""
     operand, indices = operands
     dimension_numbers, params = call.equation.params["dimension_numbers"], call.equation.params
     first_rows = call.pick("first", (0,) * operand.ndim)
@@ -219,7 +220,7 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def as_bits(table: Any) -> Any:
-    """Reinterpret floating-point numbers as integers, so that workers can add zeros without changing a number.
+    """Reinterpret floating-point numbers as integers. Then adding zero changes no number, not even -0.0.
 
     Numbers of 16 bits are returned unchanged, because some devices cannot add 16-bit integers.
     """
@@ -228,13 +229,13 @@ def as_bits(table: Any) -> Any:
 
 
 def read_bits(array: Any, dtype: Any) -> Any:
-    """Convert a result of `as_bits` back to the type `dtype`. Other arrays are returned unchanged."""
+    """Convert a result of `as_bits` back to `dtype`. Other arrays are returned unchanged."""
     is_bits = jnp.issubdtype(dtype, jnp.floating) and array.dtype in BITS.values()
     return lax.bitcast_convert_type(array, dtype) if is_bits else array
 
 
 def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
-    """Compute the results of an equation on shards. Indices are clamped and converted first, to avoid errors of XLA."""
+    """Compute the results of an equation on shards. Clamp indices first, to avoid errors of XLA."""
     name = equation.primitive.name
     if name in ("dynamic_slice", "dynamic_update_slice"):
         operands = _move_inside(name, operands, equation.params)
@@ -247,7 +248,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
 
 
 def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
-    """Clamp the start indices of a dynamic slice or update. XLA itself does not clamp them if it merges two slices."""
+    """Clamp the start indices of a dynamic slice or update. XLA may not clamp them itself."""
     operand_count = 1 if name == "dynamic_slice" else 2
     window_sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
     clamped = list(operands[:operand_count])
@@ -259,10 +260,7 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 
 
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
-    """Clamp the indices of a gather, even if `mode` promises that they are in bounds.
-
-    After `jax.vmap` of a dynamic slice, some indices are out of bounds.
-    """
+    """Clamp the indices of a gather. After `jax.vmap` of a dynamic slice, some are out of bounds."""
     dimensions, slice_sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
     last_start = np.array([shape[d] - slice_sizes[d] for d in dimensions])
     return jnp.clip(indices, 0, np.minimum(last_start, jnp.iinfo(indices.dtype).max).astype(indices.dtype))
@@ -307,7 +305,7 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return a slice. Elements outside the shard become zeros, because the workers' results are added."""
+    """Slice this worker's shard. Elements of other shards become zeros."""
     operand, *starts = operands
     sizes = call.parameters["slice_sizes"]
     begins, bits, is_own = _find_begins(call, operand.shape, sizes, starts), as_bits(operand), jnp.bool_(True)

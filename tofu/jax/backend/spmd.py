@@ -1,8 +1,7 @@
-"""Convert a planned step to one JAX program, which every worker runs on its own shards.
+"""Convert a planned step to one JAX program that every worker runs on its own shards.
 
-The program follows the equations of the step. A `Lockstep` program lists the transfers between equations. If several
-equations read the same region, it is transferred once. If a loop reads a value from outside, the value is transferred
-before the loop.
+The program follows the equations of the step. A `Lockstep` program lists the transfers between equations. A region that
+several equations read is transferred once. A value that a loop reads from outside is transferred before the loop.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ from tofu.search.geometry import find_shards
 
 
 class SpmdProgram:
-    """A planned step as a JAX program for all workers.
+    """A planned step as one JAX program for all workers.
 
-    `operand_numbers` has the value numbers of the program's arguments: the step's arguments, then its constants.
+    Its operands are the step's arguments, then its constants. `operand_numbers` has their value numbers.
     """
 
     def __init__(self, native: Native, program: PlannedProgram) -> None:
@@ -55,7 +54,7 @@ class SpmdProgram:
 
     @cached_property
     def lockstep(self) -> Lockstep:
-        """The instructions that all workers run together, as a `Lockstep` program."""
+        """The computations and transfers that all workers run together."""
         return align_workers(
             self._planned,
             self.problem.factors,
@@ -69,7 +68,7 @@ class SpmdProgram:
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
-        """The collectives that transfer values. Keys are value numbers of the `Lockstep` program."""
+        """The collectives that transfer each value, by value number of `lockstep`."""
         lockstep = self.lockstep
         if is_checked() and lockstep.moved_bytes > self._planned.remote_bytes:
             raise InternalError(
@@ -88,7 +87,7 @@ class SpmdProgram:
 
     @cached_property
     def shards(self) -> dict[int, int]:
-        """Number of a value in the step -> number of its shards in the `Lockstep` program."""
+        """Value numbers of shards in `lockstep`, by value number of the step."""
         tensors, shards = self.native.tensor_of.items(), self.lockstep.shards
         return {number: shards[tensor] for number, tensor in tensors if tensor in shards}
 
@@ -98,7 +97,7 @@ class SpmdProgram:
         return {(output.tensor, tuple(map(int, output.layout))): value for output, value in outputs}
 
     def make_mesh(self, devices: Sequence[Any]) -> Mesh:
-        """Arrange devices in a mesh with an axis for each round of the plan."""
+        """Arrange devices in the mesh of the plan, such as 3 x 2 devices."""
         shape, names = self.workers.mesh_axes
         return Mesh(np.array(devices, object).reshape(shape), names)
 
@@ -113,12 +112,12 @@ class SpmdProgram:
         return [NamedSharding(mesh, spec) for spec in specs]
 
     def compile(self, mesh: Mesh, donated: Sequence[int] = ()) -> Any:
-        """Return the jitted function that computes the results from the operands."""
+        """Return the jitted function from operands to results."""
         function, ins, outs = self.function(mesh), tuple(self.shardings(mesh)), self.result_shardings(mesh)
         return jax.jit(function, in_shardings=ins, out_shardings=outs, donate_argnums=tuple(donated))
 
     def function(self, mesh: Mesh) -> Callable[..., list[Any]]:
-        """Return the function that computes the results. Jit it with `shardings` and `result_shardings`."""
+        """Return the function from operands to results. Jit it with `shardings` and `result_shardings`."""
         self.workers.scatters_sums = scatters_sums(list(mesh.devices.flat))  # before anything is traced
         mapped = self.map_over_mesh(mesh)
 
@@ -130,14 +129,14 @@ class SpmdProgram:
     def map_over_mesh(self, mesh: Mesh, is_checked: bool = False) -> Any:
         """Return the program under `jax.shard_map`, as a function of complete arrays.
 
-        If `is_checked` is True, JAX must prove that replicas are equal, or raises TypeError or ValueError.
+        If `is_checked` is True, tracing raises TypeError or ValueError if JAX cannot prove that replicas are equal.
         """
         specs = [sharding.spec for sharding in self.shardings(mesh)]
         result_specs = [sharding.spec for sharding in self.result_shardings(mesh)]
         return shard_map(self.run, mesh, tuple(specs), result_specs, is_checked=is_checked)
 
     def check_replicas(self, mesh: Mesh) -> bool:
-        """Return True if JAX can prove that workers with the same shard compute the same numbers.
+        """Return True if JAX can prove that all replicas of an array are equal.
 
         The program is traced, but not compiled.
         """
@@ -189,7 +188,6 @@ class SpmdProgram:
 
     @cached_property
     def _layout_owners(self) -> dict[int, int]:
-        """Position of a result -> value with the same layout. For the next state, this is the state."""
         next_values, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         pairs = enumerate(zip_longest(self.step.outputs, self.step.inputs[: len(self.step.outputs)]))
         return {
@@ -201,11 +199,11 @@ class SpmdProgram:
         }
 
     def find_layout(self, number: int) -> Layout:
-        """Return the layout of a value: the dimension that each round of the plan splits."""
+        """Return the dimension of a value that is split along each mesh axis, such as (0, 1)."""
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:
-        """Return the `Lockstep` number of value `number`, split like value `layout_owner`."""
+        """Return the `lockstep` number of value `number`, split like value `layout_owner`."""
         if self.find_layout(layout_owner) == self.find_layout(number):
             return self.shards[number]
         return self._value_by_result[self.native.tensor_of[number], self.find_layout(layout_owner)]

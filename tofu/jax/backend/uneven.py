@@ -1,8 +1,8 @@
 """Arrays in overlapping shards, for dimensions that cannot be divided equally among devices.
 
-JAX requires equal shards, so the size of a shard is rounded up, and shards overlap. For example, 10 rows on 3 devices
-become rows 0 to 3, 3 to 6 and 6 to 9. JAX stores the shards side by side, as a *joined array* of 12 rows. `UnevenArray`
-presents them as the original array.
+JAX requires equal shards, so shards are made longer and overlap. On 3 devices, 10 rows become rows 0 to 3, 3 to 6 and 6
+to 9. JAX stores these shards side by side, as a *joined array* of 12 rows. `UnevenArray` presents them as the original
+array.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class UnevenSharding:
     part
         Shape of each shard.
     begins
-        The first positions of the shards in each dimension, such as (0, 3, 6) for 10 rows on 3 devices.
+        First positions of the shards in each dimension, such as (0, 3, 6) for 10 rows on 3 devices.
     joined
-        The `NamedSharding` of the joined array, in which the shards are side by side.
+        Sharding of the joined array, which has the shards side by side.
     """
 
     shape: tuple[int, ...]
@@ -46,14 +46,11 @@ class UnevenSharding:
 
     @property
     def joined_shape(self) -> tuple[int, ...]:
-        """Shape of the joined array."""
+        """Shape of the joined array, which has the shards side by side."""
         return tuple(extent * len(begins) for extent, begins in zip(self.part, self.begins, strict=True))
 
     def shard_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Return the shape of each shard, as `jax.sharding.Sharding` does.
-
-        Raise ShapeError for the shape of another array.
-        """
+        """Return the shape of each shard. Raise ShapeError if `shape` is not the shape of the array."""
         if tuple(shape) != self.shape:
             raise ShapeError(
                 f"shard_shape({tuple(shape)}): this is where an array of shape {self.shape} lies. Give that."
@@ -61,7 +58,7 @@ class UnevenSharding:
         return self.part
 
     def find_part(self, index: Sequence[slice]) -> tuple[slice, ...]:
-        """Convert the region of a shard in the joined array to its region in the original array."""
+        """Convert a shard's region in the joined array to its region in the original array."""
         joined_region = index[: len(self.part)]  # JAX also indexes the data of random keys
         numbers = [(bounds.start or 0) // extent for bounds, extent in zip(joined_region, self.part, strict=True)]
         starts = [begins[number] for begins, number in zip(self.begins, numbers, strict=True)]
@@ -73,13 +70,13 @@ class UnevenSharding:
         return UnevenArray(joined, self)
 
     def join(self, array: Any) -> Any:
-        """Return the joined array for `array`."""
+        """Convert an array to a joined array, which has the shards side by side."""
         for d, positions in enumerate(self._joined_positions):
             array = array if positions is None else jnp.take(array, positions, axis=d, mode="clip")
         return array
 
     def restore(self, joined: Any) -> Any:
-        """Return the original array for a joined array."""
+        """Convert a joined array to the original array."""
         take: Any = np.take if isinstance(joined, np.ndarray) else jnp.take  # JAX supports mode="clip" for keys too
         for d, positions in enumerate(self._restored_positions):
             joined = joined if positions is None else take(joined, positions, axis=d, mode="clip")
@@ -87,7 +84,7 @@ class UnevenSharding:
 
     @cached_property
     def join_whole(self) -> Any:
-        """The jitted function `join`. Its operand may be replicated."""
+        """The jitted function `join`."""
         return jax.jit(self.join, out_shardings=self.joined)
 
     @cached_property
@@ -116,7 +113,7 @@ class UnevenSharding:
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard on a device of this process. `index` is its region of the array. Copies have different `replica_id`s."""
+    """The region `index` of an array, on a device of this process. Replicas have different `replica_id`s."""
 
     device: Any
     index: tuple[slice, ...]
@@ -126,11 +123,10 @@ class Shard:
 
 @dataclass(frozen=True, eq=False)
 class UnevenArray:
-    """An array that is stored in overlapping shards, because the devices cannot divide it equally.
+    """An array in overlapping shards, for devices that cannot divide it equally.
 
-    Partitioned steps take and return such arrays. As with JAX arrays, `np.asarray`, `jnp.asarray`, operators, indices
-    and methods work on the complete array. But `sharding` and `device` are missing. Unpickling returns an ordinary JAX
-    array.
+    Partitioned steps take and return such arrays. `np.asarray`, `jnp.asarray`, operators, indices and methods work as
+    on a JAX array. The attributes `sharding` and `device` are missing. Unpickling returns an ordinary JAX array.
 
     Attributes
     ----------
@@ -156,7 +152,7 @@ class UnevenArray:
 
     @property
     def weak_type(self) -> bool:
-        """True if the array has JAX's weak type, as a Python number has."""
+        """True if the array has JAX's weak type, like a Python number."""
         return bool(getattr(self.joined, "weak_type", False))
 
     @property
@@ -183,7 +179,7 @@ class UnevenArray:
         ]
 
     def is_deleted(self) -> bool:
-        """Return True if the array was donated to a step (donate_argnums)."""
+        """Return True if the array was donated to a step, and so deleted."""
         return bool(self.joined.is_deleted())
 
     def block_until_ready(self) -> UnevenArray:
@@ -250,7 +246,7 @@ for _method in (*_BINARY, *_REFLECTED, *_COMPARISONS, *_OTHER_METHODS):
 def find_sharding(
     boxes: Sequence[Box], layout: Layout, factors: Sequence[int], shape: tuple[int, ...], joined: NamedSharding
 ) -> UnevenSharding | None:
-    """Return the sharding of an array for which worker w stores `boxes[w]`. Return None if no shards overlap."""
+    """Return the sharding of an array in which worker w stores `boxes[w]`. Return None if no shards overlap."""
     if find_layout(boxes, shape, factors) is not None:
         return None
     shard_shape = tuple(end - begin for begin, end in boxes[0])

@@ -1,4 +1,4 @@
-"""Convert equations to the operations that XLA runs on CPUs, with their scratch memory."""
+"""Convert equations to the operations that XLA runs on CPUs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def count_bytes(type_: ValueType) -> int:
 
 
 class Aliases:
-    """A table of *aliases*: values that share another value's memory, such as reshaped arrays."""
+    """A table of values that share the memory of another value, such as reshaped arrays."""
 
     def __init__(self, items: Sequence[Equation | Loop]) -> None:
         self._operand_by_alias: dict[int, Operand] = {}
@@ -54,12 +54,12 @@ class Aliases:
         return value
 
     def find_all(self, operands: Iterable[Operand]) -> tuple[int, ...]:
-        """Return each value whose memory the operands share, without repetitions."""
+        """Return the values whose memory the operands share, without repetitions."""
         return tuple(dict.fromkeys(self.find(x) for x in operands if isinstance(x, int)))
 
 
 class Kernels:
-    """A converter from equations to operations."""
+    """A converter from equations to XLA's operations."""
 
     def __init__(self, types: list[ValueType], aliases: Aliases) -> None:
         self._types, self._aliases = types, aliases
@@ -161,7 +161,7 @@ class Kernels:
         yield Operation("scatter-add", reads, equation.outputs)
 
     def _sum(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield an addition, or for `x + zeros.at[i].add(y)`, a scatter into x."""
+        """Yield an addition. For `x + zeros.at[i].add(y)`, yield a scatter into x."""
         scatter = next((value for value in reads if value in self._scatter_operands), None)
         if scatter is None or len(reads) == 1:
             yield Operation("add", reads, equation.outputs)

@@ -1,1 +1,1 @@
-"""Compare Tofu's plans with plans made by hand, by the communication in the steps that XLA compiles."""
+"""Compare Tofu's plans with plans made by hand, by the communication in compiled steps."""

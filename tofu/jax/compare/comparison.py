@@ -1,7 +1,4 @@
-"""Compile a step under several plans, and compare their communication, memory of arguments, and arithmetic.
-
-Nothing is run, so the shapes of arguments are enough.
-"""
+"""Compile a step under several plans, and compare their communication, memory and arithmetic."""
 
 from __future__ import annotations
 
@@ -48,10 +45,10 @@ LEGEND_OF_OVERLAP = "Overlap: share of the bytes that is transferred while worke
 
 @dataclass(frozen=True)
 class PlanRow:
-    """A row of the table, with the results for one plan.
+    """Results for one plan.
 
-    If the plan does not apply to the step, `moved_bytes` is -1, and `note` has the reason. `overlapped_bytes` are
-    transferred while devices compute.
+    If the plan does not apply to the step, `moved_bytes` is -1 and `note` has the reason. `overlapped_bytes` are
+    transferred while devices compute. `work` is the arithmetic of all devices, relative to one device.
     """
 
     name: str
@@ -65,12 +62,12 @@ class PlanRow:
 
     @property
     def is_peer(self) -> bool:
-        """True for a plan made by hand that applies to the step and repeats no arithmetic."""
+        """True for a plan made by hand that applies to the step and repeats little arithmetic."""
         return self.planned_bytes is None and self.moved_bytes >= 0 and not self.work > MOST_WORK
 
 
 class PlanComparison:
-    """A comparison of Tofu's plans for a step with *peers*, plans made by hand."""
+    """A comparison of Tofu's plans with plans made by hand (*peers*)."""
 
     def __init__(
         self, step: Callable[..., Any], source: Source, arguments: Arguments, settings: Settings, devices: Sequence[Any]
@@ -90,10 +87,7 @@ class PlanComparison:
         self._one_device_work = _count_work(compiled)
 
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
-        """Yield the rows of the table: plans that Tofu makes, then peers (plans made by hand).
-
-        The last rows are plans of Tofu that need no more memory than a peer.
-        """
+        """Yield results for Tofu's plans, for plans made by hand, and for Tofu's plans within the same memory."""
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)
         yield self.split
@@ -107,18 +101,18 @@ class PlanComparison:
 
     @cached_property
     def split(self) -> PlanRow:
-        """The row for Tofu's default plan, which splits all large tensors."""
+        """Results for Tofu's default plan, which splits all large tensors."""
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
-        """Yield the row of a Tofu plan for each peer (a plan made by hand). The Tofu plan needs no more memory."""
+        """For each plan made by hand in `rows`, yield a plan of Tofu that needs no more memory."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)
                 yield self.attempt(f"Tofu within {row.name}", limited)
 
     def plan(self, name: str, **changed_settings: Any) -> PlanRow:
-        """Plan the step with some settings changed, and compile it. Return the row `name` of the table."""
+        """Plan the step with some settings changed, compile it, and return the results."""
         lowered, plan = self.lower_plan(**changed_settings)
         return self._compile(name, lowered, plan.communication_bytes, plan.optimality)
 
@@ -129,11 +123,11 @@ class PlanComparison:
         return step.lower_leaves(), partition.plan
 
     def peer(self, peer: Peer, name: str) -> PlanRow:
-        """Compile the step with a peer's plan, which was made by hand. Return the row `name` of the table."""
+        """Compile the step under a plan made by hand, and return the results."""
         return self._compile(name, self.lower_peer(peer))
 
     def lower_peer(self, peer: Peer) -> Any:
-        """Lower the step with a peer's shardings of the arguments."""
+        """Lower the step under a plan made by hand."""
         shardings = peer(make_mesh(self._devices), self._arguments)
         sharding_lists = [jax.tree.leaves(argument) for argument in shardings]
         argument_shardings = [sharding for argument in sharding_lists for sharding in argument]
@@ -144,7 +138,7 @@ class PlanComparison:
 
     @staticmethod
     def attempt(name: str, make: Callable[[str], PlanRow]) -> PlanRow:
-        """Return the row `make(name)`, or a row that shows its error."""
+        """Return `make(name)`. After an error, return a row with the error message."""
         try:
             return make(name)
         except (TofuError, ValueError) as error:
@@ -167,7 +161,7 @@ def _count_work(compiled: Any) -> float:
 
 
 def find_devices(workers: int) -> list[Any]:
-    """Return devices of JAX's default kind, or CPU devices if there are too few."""
+    """Return `workers` devices. Use CPUs if the default platform has too few."""
     try:
         return list_devices(workers)
     except DeviceError:

@@ -1,6 +1,6 @@
-"""*Peers*: plans made by hand, such as data parallelism.
+"""*Peers*: plans made by hand, such as data parallelism, for comparison with Tofu's plans.
 
-A peer only chooses how the arguments of a step are sharded. XLA's partitioner (GSPMD) decides everything else.
+A peer only chooses the shardings of a step's arguments. XLA's partitioner (GSPMD) decides the rest.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ SMALL_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of a step: first the state, then `data`. They may be arrays, or only shapes.
-
-    `batch` is the size of the batch dimension.
-    """
+    """The arguments of a training step: arrays, or only shapes. `batch` is the size of the batch dimension."""
 
     state: Any
     data: tuple[Any, ...]
@@ -45,10 +42,10 @@ Peer: TypeAlias = Callable[[Mesh, Arguments], tuple[Any, ...]]
 
 
 def split_arguments(arguments: Sequence[Any], batch: int | None = None) -> Arguments:
-    """Split the arguments of a step into the state, which is the first argument, and the data.
+    """Split the arguments of a step into the state (the first argument) and the data.
 
-    By default, `batch` is the most frequent first dimension of the data. Raise UnsupportedError if no array has a
-    dimension of this size.
+    The default for `batch` is the most frequent length of dimension 0. Raise UnsupportedError if no array has a
+    dimension of length `batch`.
     """
     state, *data = arguments or (None,)
     leaves = jax.tree.leaves(data)
@@ -63,21 +60,20 @@ def split_arguments(arguments: Sequence[Any], batch: int | None = None) -> Argum
 
 
 def make_mesh(devices: Sequence[Any]) -> Mesh:
-    """Return a mesh with an axis for each prime factor of the number of devices."""
+    """Return a mesh with an axis for each prime factor: 3 x 2 for 6 devices."""
     factors = factorize(len(devices))
     return Mesh(np.array(devices, object).reshape(factors), tuple(f"axis{n}" for n in range(len(factors))))
 
 
 def make_sharding(mesh: Mesh, rank: int, split: Mapping[int, Sequence[str]]) -> NamedSharding:
-    """Return a sharding of an array with `rank` dimensions. `split` maps dimensions to mesh axes."""
+    """Return a sharding of an array. `split={0: ["x"]}` splits dimension 0 along mesh axis x."""
     return NamedSharding(mesh, PartitionSpec(*(tuple(split.get(d, ())) or None for d in range(rank))))
 
 
 def shard_batch(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple[Any, ...]:
-    """Return shardings that split the batch along the mesh axes `names`.
+    """Return shardings of the data that split the batch along the mesh axes `names`.
 
-    Arrays without a batch dimension are replicated. Raise UnsupportedError if the batch cannot be divided equally,
-    which XLA requires.
+    Arrays without a batch dimension are replicated. Raise UnsupportedError if the batch cannot be divided equally.
     """
     parts = prod(mesh.shape[name] for name in names)
     if arguments.batch % parts:
@@ -104,7 +100,7 @@ def data_parallel(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
 def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
     """Return shardings that split the batch and the large tensors of the state (FSDP, ZeRO-3).
 
-    A tensor is split along its largest dimension that can be divided equally.
+    A tensor is split along its largest divisible dimension.
     """
 
     def place(leaf: Any) -> NamedSharding:

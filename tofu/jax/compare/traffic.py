@@ -1,9 +1,8 @@
-"""Count the communication in a step that XLA has compiled, from the text of its optimized program (HLO).
+"""Count the communication in a compiled step, from the text of its optimized program (HLO).
 
     count_traffic(step.lower(*args).compile().as_text(), devices)
 
-A collective in a loop is counted for each iteration, if XLA reports their number. If collectives are asynchronous, as
-on TPUs, bytes that are transferred while devices compute are also counted separately.
+A collective in a loop counts once for each iteration, if XLA reports their number.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ FUSED_START = "AsyncCollectiveStart"
 
 @dataclass
 class CollectiveTraffic:
-    """Bytes that all devices receive in one step. Each attribute has a number for each kind of collective.
+    """Bytes that all devices receive in one step, by kind of collective, such as "all-reduce".
 
     Attributes
     ----------
@@ -51,7 +50,7 @@ class CollectiveTraffic:
     overlapped
         Bytes that are transferred while devices compute.
     count
-        The number of collectives in the program's text.
+        Number of collectives in the program's text.
     """
 
     bytes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -74,7 +73,7 @@ class CollectiveTraffic:
 def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveTraffic:
     """Count the bytes transferred in one run of an optimized HLO program.
 
-    If `host_devices` is 0, there is only one host.
+    `host_devices` is the number of devices per host. If it is 0, there is only one host.
     """
     computations, entry = _split_computations(text)
     runs = _count_runs(computations, entry)

@@ -1,1 +1,1 @@
-"""Turn a step function into a graph: trace it, inline its calls, rewrite its equations, and name its tensors."""
+"""Turn a training step into a graph of operators and tensors."""

@@ -1,4 +1,4 @@
-"""Convert the parameters of an equation to plain numbers, strings and tuples for its description."""
+"""Convert the parameters of an equation to plain numbers, strings and tuples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ LEFT_OUT = ("sharding", "out_sharding", "accuracy", "precision", "preferred_elem
 
 
 def read_attributes(equation: Equation, types: Sequence[ValueType]) -> dict[str, Any]:
-    """Return the attributes of an equation, such as its axes. Parameters for shardings and precision are left out."""
+    """Return the parameters of an equation as plain numbers, strings and tuples, such as {"axes": (0,)}.
+
+    Shardings and precision are left out. The types of operands and results are added.
+    """
     attributes: dict[str, Any] = {}
     for name, value in _list_parameters(equation.params):
         if name not in LEFT_OUT and (plain := _make_plain(value)) is not None:

@@ -1,7 +1,7 @@
 """Compute operators such as `cumsum` and `argmax` in blocks, one for each worker.
 
-For example, each worker computes the cumulative sum of its block, and adds the totals of all earlier blocks. A Fourier
-transform of two dimensions becomes two transforms. Each of them can be split along the other dimension.
+For a cumulative sum, each worker sums up its block, and adds the totals of all earlier blocks. A Fourier transform of
+two dimensions becomes two transforms, each split along the other dimension.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EXTREMES: Mapping[str, Callable[..., Any]] = {"argmax": lax.reduce_max, "argmin"
 
 
 def divide_into_blocks(step: Step, workers: int) -> Step | None:
-    """Compute operators such as `cumsum` in blocks, one for each worker.
+    """Rewrite operators such as `cumsum`, so that each worker computes one block.
 
     Return None if the step has no such operator.
     """

@@ -15,7 +15,7 @@ from tofu.jax.frontend.equations import find_dtype
 
 
 def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-    """Copy the constants of a jaxpr and of its inner jaxprs. The user may then change the original arrays.
+    """Copy the constants of a jaxpr, so that the user may change the original arrays.
 
     Raise UnsupportedError if a constant is a tracer of a surrounding `jax.grad`, `jax.jit` or `jax.vmap`.
     """

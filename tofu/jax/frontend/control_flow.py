@@ -22,8 +22,8 @@ RUN_WHERE_TAKEN = ("while", "pure_callback")
 def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
     """Compute all branches of a `lax.cond`, and choose between their results with a `lax.select`.
 
-    If the condition is constant, only the chosen branch remains. Return None if a branch has a `while` loop or a
-    `jax.pure_callback`, because these must only run if they are chosen.
+    If the condition is constant, compute only the chosen branch. Otherwise, return None if a branch has a `while` loop
+    or a `jax.pure_callback`, because these may only run in the chosen branch.
     """
     index, *operands = equation.inputs
     branches = jaxpr_equation.params["branches"]
@@ -62,10 +62,7 @@ def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
 
 
 def enter_scan(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
-    """Convert a `lax.scan` to a loop, and return its results.
-
-    Each iteration first takes an element of each scanned array. At the end, it stores results in stacks.
-    """
+    """Convert a `lax.scan` to a loop, and return its results."""
     params = jaxpr_equation.params
     body, length = params["jaxpr"], params["length"]
     begin, end = accumulate(count_scanned(jaxpr_equation))

@@ -1,4 +1,4 @@
-"""Remove values without elements, such as `x[:0]`."""
+"""Remove arrays without elements, such as `x[:0]`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ WRITTEN = {"dynamic_update_slice": 1}
 
 
 def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Remove empty arrays from an equation, as in `concatenate([x, x[:0]])`. Return None if the equation can stay."""
+    """Remove empty arrays from an equation: `concatenate([x, x[:0]])` becomes x.
+
+    Return None to keep the equation.
+    """
     if types and all(map(is_empty, types)):
         return list(map(builder.add_empty, types))
     if equation.primitive.name == "split" and any(map(is_empty, types)):
@@ -63,6 +66,6 @@ def is_empty(type_: ValueType) -> bool:
 
 
 def make_empty(type_: ValueType) -> jnp.ndarray:
-    """Return an empty array of a type, even while JAX traces a function around the step."""
+    """Return an empty array, never a tracer."""
     with jax.ensure_compile_time_eval():
         return jnp.zeros(type_.shape, type_.dtype)

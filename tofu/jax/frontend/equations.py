@@ -1,4 +1,4 @@
-"""A step as a list of equations and loops: a jaxpr in which all calls are inlined.
+"""A traced step as a list of equations and loops: a jaxpr in which all calls are inlined.
 
 Equations refer to values by number. A loop may sum a result over its iterations. Two nested loops may also compute
 *separate sums*, one for each iteration of the inner loop:
@@ -40,7 +40,7 @@ ELEMENTWISE = frozenset(_ELEMENTWISE_NAMES.split())
 
 @dataclass(frozen=True)
 class ValueType:
-    """The shape and element type of a value. Elements may be random keys."""
+    """The shape and element type of an array, which may contain random keys."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -48,12 +48,12 @@ class ValueType:
 
     @property
     def is_key(self) -> bool:
-        """True if the elements are random keys, not numbers."""
+        """True if the elements are random keys."""
         return _is_extended(self.dtype)
 
     @property
     def dtype_name(self) -> str:
-        """The name of the element type, for example "float32"."""
+        """Name of the element type, such as "float32"."""
         return _find_name(self.dtype)
 
     @property
@@ -90,7 +90,7 @@ def read_type(aval: Any) -> ValueType:
 
 
 def as_type(value: Any, type_: ValueType) -> Any:
-    """Return `value` with the `weak_type` of `type_`. Shape and dtype must be equal already."""
+    """Return `value` with the weak type of `type_`. Shape and dtype must be equal already."""
     if type_.is_key or bool(value.weak_type) == type_.weak_type:
         return value
     convert = primitives.convert_element_type_p
@@ -114,7 +114,7 @@ class Literal:
 
     @property
     def number(self) -> int | float | complex:
-        """The number as a Python number."""
+        """The constant as a Python number."""
         number: bool | int | float | complex = self.value.item()
         return int(number) if isinstance(number, bool) else number
 
@@ -125,12 +125,12 @@ Operand: TypeAlias = "int | Literal"
 
 @dataclass(frozen=True)
 class Equation:
-    """A call of a JAX primitive such as `add`, with its operands and results.
+    """A call of a JAX primitive, such as `add`.
 
     Attributes
     ----------
     scope
-        The functions and named scopes around the equation, such as `transpose(jvp(encoder))/attention`.
+        Named scopes and transformations around the equation, such as `transpose(jvp(encoder))/attention`.
     line
         Line of the user's program that created the equation.
     checkpoint
@@ -157,13 +157,13 @@ class Equation:
         return f"{', '.join(f'v{n}' for n in self.outputs)} {'+' if self.loops_summed else ''}= {call}"
 
     def evaluate(self, operands: Sequence[Any]) -> list[Any]:
-        """Compute the results. `operands` has a value for each operand, also for literals."""
+        """Compute the results. `operands` includes the values of literals."""
         bind = partial(self.primitive.bind, **self.params)
         results = (jax.jit(bind) if self.primitive.name == "device_put" else bind)(*operands)
         return list(results) if self.primitive.multiple_results else [results]
 
     def evaluate_now(self, operands: Sequence[Any]) -> list[Any]:
-        """Compute the results as arrays, even while JAX traces a function around the step."""
+        """Compute the results as arrays, never as tracers."""
         with jax.ensure_compile_time_eval():
             return self.evaluate(operands)
 
@@ -188,13 +188,13 @@ class LoopCarry:
     Attributes
     ----------
     value
-        The number of the carried value in the loop body.
+        Number of the value within the loop body.
     first
-        The carried value in the first iteration.
+        Operand with the value of the first iteration.
     following
-        The carried value in the next iteration, which the body computes.
+        Operand with the value of the next iteration.
     last
-        The number of the final value after the loop.
+        Number of the final value after the loop.
     """
 
     value: int
@@ -221,9 +221,9 @@ class LoopSum:
     equation
         The equation. It may be in an inner loop.
     is_separate
-        True if there is a separate sum for each iteration of the loop.
+        True if each iteration of the loop has its own sum.
     is_outermost
-        True if no loop around the loop adds to the sum.
+        True if no outer loop continues the sum.
     stack_shape
         (n,) for n separate sums, otherwise ().
     """
@@ -235,15 +235,15 @@ class LoopSum:
 
     @property
     def number(self) -> int:
-        """The value number of the result."""
+        """The value number of the sum."""
         return self.equation.outputs[0]
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of `length` iterations, such as a `lax.scan`. If `reverse` is True, it scans arrays from the end.
+    """A loop of `length` iterations, such as a `lax.scan`. If `reverse` is True, iterations run in reverse order.
 
-    `separate_sums` are values of which an earlier loop has computed one sum for each iteration.
+    `separate_sums` are sums from an earlier loop, one for each iteration.
     """
 
     equations: tuple[Equation | Loop, ...]
@@ -258,7 +258,7 @@ class Loop:
         return "\n    ".join([*lines, *"\n".join(map(str, self.equations)).splitlines()])
 
     def without_constant_carries(self) -> Loop:
-        """Let the body read carried values from outside if they never change."""
+        """If a carried value never changes, let the body read it from outside the loop."""
         operand_by_constant = {c.value: c.first for c in self.carries if c.following == c.value}
         if not operand_by_constant:
             return self
@@ -272,7 +272,7 @@ class Loop:
         return replace(self, equations=equations, carries=carries)
 
     def walk_sums(self, depth: int = 1) -> Iterator[LoopSum]:
-        """Yield the sums of this loop. Some equations are in inner loops.
+        """Yield the sums of this loop, also for equations in inner loops.
 
         `depth` is 1 for this loop, 2 for a loop within it, and so on.
         """
@@ -284,7 +284,7 @@ class Loop:
                 yield LoopSum(item, item.has_separate_sums and depth == 1, depth == outermost, stack_shape)
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Run the loop. Add its results and the values of its last iteration to `values`."""
+        """Run the loop. Add its results, and the values of its last iteration, to `values`."""
         loop_sums = list(self.walk_sums())
         for loop_sum in loop_sums:
             if loop_sum.is_outermost:
@@ -320,7 +320,10 @@ def _key_of_separate_sums(number: int) -> int:
 
 @dataclass(frozen=True)
 class Step:
-    """A traced step. `types` has the type of each value, and `constants` are arrays that the step closes over."""
+    """A traced step: a list of equations and loops.
+
+    `types` has the type of each value. `constants` are arrays that the step closes over.
+    """
 
     types: tuple[ValueType, ...]
     equations: tuple[Equation | Loop, ...]
@@ -341,7 +344,7 @@ class Step:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def compute_all(self, arguments: Sequence[Any]) -> dict[int, Any]:
-        """Run the step on one device and return all values. A value in a loop comes from the last iteration."""
+        """Run the step on one device and return all values. In loops, return values of the last iteration."""
         values: dict[int, Any] = dict(zip(self.inputs, arguments, strict=True)) | dict(self.constants)
         for item in self.equations:
             item.compute(values)

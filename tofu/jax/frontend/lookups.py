@@ -1,4 +1,4 @@
-"""Find gathers and scatters at positions that are known during tracing, as in `x[3]` and `x[jnp.arange(n) * 2]`."""
+"""Find gathers and scatters whose positions are known during tracing, such as `x[3]` and `x[jnp.arange(n) * 2]`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Positions:
-    """The known positions of a gather or scatter along one dimension of its array.
+    """The known positions of a gather or scatter along one dimension.
 
     Attributes
     ----------
     first, stride, count
         The positions are `first + stride * n` for `n < count`.
     batch
-        The dimension of the index array along which n increases, or None for a single slice.
+        The dimension of the index array along which n increases, or None for a slice.
     """
 
     first: int
@@ -39,23 +39,22 @@ class Positions:
         return min(self.first, self.first + self.stride * (self.count - 1))
 
     def is_inside(self, extent: int) -> bool:
-        """Return True if all positions are from 0 to `extent` - 1."""
+        """Return True if `0 <= position < extent` for all positions."""
         return self.least >= 0 and self.least + abs(self.stride) * (self.count - 1) < extent
 
 
 @dataclass(frozen=True)
 class KnownLookup:
-    """A gather or scatter whose positions are known in some dimensions of its array.
+    """A gather or scatter with known positions in some dimensions.
 
     Attributes
     ----------
     known
-        Dimension of the array -> its known positions.
+        The known positions, by dimension of the array.
     rest
-        Other dimension of the array -> array of positions, with the shape (..., 1).
+        Index arrays for other dimensions of the array, with shape (..., 1).
     batches
-        Batch dimension of the array -> dimension of the indices. A dimension with several known positions counts as a
-        batch dimension.
+        Batch dimension of the array -> batch dimension of the indices.
     """
 
     known: Mapping[int, Positions]
@@ -63,7 +62,7 @@ class KnownLookup:
     batches: Mapping[int, int]
 
     def without_batches(self, dimensions: Iterable[int]) -> tuple[int, ...]:
-        """Remove batch dimensions of the array from `dimensions`."""
+        """Return `dimensions` without batch dimensions."""
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:
@@ -88,7 +87,7 @@ class KnownLookup:
         return lax.rev(part, reversed_) if reversed_ else part
 
     def write(self, array: Any, part: Any, join: Callable[[Any, Any], Any] | None = None) -> Any:
-        """Return `array` with `part` at the known positions. `join(old, new)` may combine elements."""
+        """Return `array` with `part` at the known positions. If `join` is passed, write `join(old, new)`."""
         part = self.reverse_decreasing(part)
         if part.shape == array.shape:
             return part if join is None else join(array, part)
@@ -132,7 +131,7 @@ def find_lookup(
 
 
 def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Return the index array of each dimension if `indices` concatenates them. Otherwise, return []."""
+    """Return the index array of each dimension, if `indices` concatenates them. Otherwise, return []."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]
@@ -144,7 +143,7 @@ def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
 
 
 def find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
-    """Return the positions in `piece`, the index array of one dimension. Return None if they are unknown."""
+    """Return the positions in an index array for one dimension. Return None if they are unknown."""
     found = find_progression(builder, piece)
     if found is None:
         return None
@@ -164,7 +163,7 @@ def write_at(
     strides: Sequence[int],
     join: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """Return `operand` with `update` at `[begins[0] :: strides[0], ...]`. `join(old, new)` may combine elements."""
+    """Return `operand` with `update` at `[begins[0]::strides[0], ...]`. If `join` is passed, write `join(old, new)`."""
     sizes, extents = update.shape, operand.shape
     ends = [begin + stride * (size - 1) + 1 for begin, stride, size in zip(begins, strides, sizes, strict=True)]
     around = zip(begins, ends, strides, extents, strict=True)
@@ -183,7 +182,7 @@ def select_window(
 ) -> Any:
     """Return an array with elements of `moved` in a window, and of `operand` elsewhere.
 
-    In the window, `join(old, new)` may combine both.
+    If `join` is passed, elements in the window are `join(old, new)`.
     """
     is_inside = np.bool_(True)
     strides = strides or [1] * len(begins)

@@ -1,4 +1,4 @@
-"""Move sums out of loops, such as gradients of weights that are summed over time steps or micro-batches.
+"""Move sums out of loops, such as gradients of weights that are summed over micro-batches.
 
 The first loop becomes the second loop:
 
@@ -9,11 +9,10 @@ The first loop becomes the second loop:
         partial = partial + x.T @ y
     c = c + 2 * partial
 
-Workers then communicate once, after the loop. But each worker stores `partial`, the sum of its own products, which may
-be as large as `c`.
+Workers then communicate once, after the loop. But each worker stores its own `partial`, which may be as large as `c`.
 
-An inner loop may compute such products for all layers. Then each iteration of the inner loop has a *separate sum*. A
-*completing loop* after the outer loop computes `2 * partial` for each of them.
+An inner loop may compute such products for all layers. Then each iteration of the inner loop has a *separate sum*.
+After the outer loop, a *completing loop* computes `2 * partial` for each of them.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ LEAST_SCALED_BITS = 32
 
 
 def hoist_sums(step: Step) -> Step | None:
-    """Move sums out of the loops of a step. Return None if no sum can move. Value numbers do not change."""
+    """Move sums out of the loops of a step. Return None if no sum can move."""
     hoister = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
     equations = hoister.hoist_from(step.equations)
     if not hoister.count:
@@ -122,13 +121,13 @@ class _HoistedSum:
     Attributes
     ----------
     add_equation, summand
-        The addition to `c` in the original loop, and the value that is added.
+        The addition to `c`, and the value that it adds.
     summed_equations
-        Equations such as `x.T @ y`, which stay in the loop. The loop will sum their results.
+        Equations such as `x.T @ y`. The new loop sums their results.
     moved_equations
-        Equations such as the multiplication by 2, which will run after the loop.
+        Equations such as the multiplication by 2. They move behind the loop.
     separate_sums
-        Value that an inner loop stacks -> its sum, which moves out of the inner loop.
+        Sums that move out of an inner loop, by the value that the inner loop stacks.
     has_product
         True if a summed equation is one of `PRODUCTS`, such as a matrix product.
     """
@@ -239,9 +238,9 @@ class _LoopBody:
     def _find_linear_operands(
         self, equation: Equation, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues
     ) -> Sequence[Operand] | None:
-        """Return the operands in which an equation is linear, such as (x,) for `2 * x`, or None.
+        """Return the operands in which an equation is linear, such as (x,) for `2 * x`.
 
-        All other operands must be equal in all iterations. Their equations are added to `hoisted_sum`.
+        All other operands must be equal in all iterations. Otherwise, return None.
         """
         name, inputs = equation.primitive.name, equation.inputs
         if name in RESHAPING or name in ADDING:

@@ -1,4 +1,4 @@
-"""Name tensors by their paths in the step's arguments, and operators by the functions and named scopes around them."""
+"""Name tensors by their paths in the step's arguments, and operators by the named scopes around them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tofu.formatting import list_some
 def name_arguments(
     function: Callable[..., Any], arguments: Sequence[Any], is_leaf: Callable[[Any], bool] | None = None
 ) -> list[str]:
-    """Return a name for each leaf, such as `params/layer_3/mlp/kernel` for the argument `params`."""
+    """Return a name for each leaf, such as "params/layer_3/mlp/kernel" for the argument `params`."""
     return [
         name
         for argument, tree in zip(name_parameters(function, len(arguments)), arguments, strict=True)
@@ -28,7 +28,7 @@ def name_arguments(
 
 
 def name_leaves(argument: str, tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[str]:
-    """Return a name for each leaf of one argument."""
+    """Return a name for each leaf of an argument, such as "params/layer_3/mlp/kernel"."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf)
     return ["/".join(filter(None, (argument, show_path(argument, path)))) for path, _ in leaves]
 
@@ -45,9 +45,9 @@ def describe_difference(planned: Sequence[str], passed: Sequence[str]) -> str:
 
 
 def describe_node_difference(planned: Any, passed: Any, path: str) -> str:
-    """Describe the first node in which two trees differ, such as a list instead of a tuple. Return "" for equal trees.
+    """Describe the first node in which two trees differ, such as a list instead of a tuple.
 
-    The leaves of both trees must have equal names. `path` is the name of the tree.
+    Return "" for equal trees. The leaves of both trees must have equal names. `path` is the name of the tree.
     """
     planned_data, passed_data = planned.node_data(), passed.node_data()
     if planned_data is None or passed_data is None:
@@ -86,7 +86,7 @@ def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Ma
 
 
 def show_path(tree: str, path: Any) -> str:
-    """Return the path of a leaf as text. Raise UnsupportedError if a key cannot be converted to text."""
+    """Return the path of a leaf as text. Raise UnsupportedError if a key has no text."""
     try:
         return str(jax.tree_util.keystr(path, simple=True, separator="/"))
     except Exception as error:
@@ -97,7 +97,7 @@ def show_path(tree: str, path: Any) -> str:
 
 
 def show_text(text: str) -> str:
-    """Escape the characters that UTF-8 cannot encode: halves of characters (lone surrogates)."""
+    """Escape characters that UTF-8 cannot encode (lone surrogates)."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -120,9 +120,9 @@ NOT_THE_USERS = frozenset(
 
 @lru_cache(4096)
 def find_user_scope(scope: str) -> str:
-    """Return a scope as the user wrote it, without JAX's transformations and functions.
+    """Return a scope without the parts that JAX added.
 
-    >>> find_user_scope("transpose(jvp(encoder))/rematted_computation/block_0/btd,dh->bth/silu") 'encoder/block_0'
+    For example, "transpose(jvp(encoder))/block_0/btd,dh->bth/silu" becomes "encoder/block_0".
     """
     count = 1
     while count:
@@ -138,14 +138,14 @@ def _is_of_jax(name: str) -> bool:
 
 
 class UniqueNames:
-    """A set of distinct names. If `x` is in use, the next names are `x_1`, `x_2`, ..."""
+    """A set of distinct names."""
 
     def __init__(self, names_in_use: Sequence[str] = ()) -> None:
         self._names_in_use = set(names_in_use)
         self._counts_by_name: Counter[str] = Counter()
 
     def take(self, requested_name: str) -> str:
-        """Return the requested name, with a number if it is in use.
+        """Return `requested_name`. If it is in use, append "_1", "_2" and so on.
 
         Raise UnsupportedError for a name that UTF-8 cannot encode.
         """

@@ -1,4 +1,4 @@
-"""Find arrays of integers that increase regularly along dimensions, such as `jnp.arange(n)` and the indices of `x[1::2]`."""
+"""Find integer arrays with regular strides, such as `jnp.arange(n)` and the indices of `x[1::2]`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOKED_THROUGH = frozenset(("convert_element_type", "copy"))
 
 @dataclass(frozen=True)
 class Progression:
-    """An array of integers with the element `first + sum(strides[d] * i[d])` at position i.
+    """An integer array whose element at position i is `first + sum(strides[d] * i[d])`.
 
     Dimensions of extent 1 have stride 0.
     """
@@ -45,7 +45,7 @@ class Progression:
 
 
 def find_progression(builder: StepBuilder, operand: Operand) -> Progression | None:
-    """Return the elements of an operand as a progression, or None if they are unknown or irregular."""
+    """Return an operand as a progression, or None if its elements are unknown or irregular."""
     return _Finder(builder).find(operand)
 
 

@@ -38,10 +38,10 @@ from tofu.validation import show, show_with_type
 
 @dataclass(frozen=True)
 class Native:
-    """A traced step with everything that the backend needs to run it.
+    """A traced step, with all data that the backend needs.
 
     `tensor_of` maps value numbers of the step to tensor numbers of the graph. `names` has a name for each leaf of the
-    arguments, also for leaves that are not arrays.
+    arguments.
     """
 
     step: Step
@@ -61,14 +61,14 @@ class Native:
     """The arrays whose memory the step may reuse, as positions among all arrays in the arguments."""
 
     def name_tensor(self, graph: Graph, number: int) -> str:
-        """Return the name of the graph's tensor for value `number` of the step."""
+        """Return the graph's name for value `number` of the step."""
         return graph.tensors[self.tensor_of[number]].name
 
     def list_arguments(self, positions: Any) -> list[int]:
-        """Return the positions of arguments as a sorted list without negative numbers.
+        """Convert positions of arguments to a sorted list: -1 becomes the last position.
 
-        `positions` is one position, several positions, or None. -1 is the last argument. Raise UnsupportedError for an
-        argument that the step does not have.
+        `positions` is one position, several positions, or None. Raise UnsupportedError for a position without an
+        argument.
         """
         count = len(self.arguments_tree.children())
         arguments = positions if isinstance(positions, Iterable) else () if positions is None else (positions,)
@@ -78,7 +78,7 @@ class Native:
         return sorted({int(n) % count for n in arguments})
 
     def list_leaves(self, positions: Any) -> list[int]:
-        """Return the positions of the arrays in some arguments. `positions` is as in `list_arguments`."""
+        """Return the positions of all arrays in the arguments at `positions`."""
         begins = list(accumulate((tree.num_leaves for tree in self.arguments_tree.children()), initial=0))
         return [leaf for n in self.list_arguments(positions) for leaf in range(begins[n], begins[n + 1])]
 
@@ -99,9 +99,7 @@ def donate(source: Source, arguments: Any) -> Source:
 
 @collect_rarely()
 def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_numbers: bool = False) -> Source:
-    """Trace a training step and return its graph, for tools that inspect or plan a step without running it.
-
-    No array is created.
+    """Trace a training step and return its graph, without running it.
 
     Parameters
     ----------
@@ -219,7 +217,10 @@ def hoist_loop_sums(source: Source) -> Source | None:
 
 
 def divide_step(source: Source, workers: int) -> Source | None:
-    """Compute operators such as `cumsum` in blocks (`blocks.py`). Return None if the step has none."""
+    """Rewrite operators such as `cumsum`, so that each worker computes one block.
+
+    Return None if the step has no such operator.
+    """
     if (step := divide_into_blocks(source.native.step, workers)) is None:
         return None
     name_by_origin = {id(operator.origin): operator.name for operator in source.graph.operators}
@@ -248,8 +249,8 @@ def _replace_step(source: Source, step: Step, find_operator_name: Callable[[Equa
 def make_graph(step: Step, names: Sequence[str], state_count: int = 0) -> tuple[Graph, dict[int, int]]:
     """Build the graph of a step. Also return a map from value numbers to tensor numbers.
 
-    `names` has a name for each array in the arguments. The first `state_count` of these arrays are the state. The
-    step's first results are the next state.
+    `names` has a name for each array in the arguments. The first `state_count` arrays are the state, and the first
+    `state_count` results are the next state.
     """
     builder = _GraphBuilder(step)
     for n, (number, name) in enumerate(zip(step.inputs, names, strict=True)):

@@ -1,7 +1,7 @@
 """Remove reversals (`lax.rev`) that cancel each other.
 
-`jnp.cumsum(x[::-1])[::-1]` becomes `lax.cumsum(x, reverse=True)`, and `(x[::-1] + y)[::-1]` becomes `x + y[::-1]`.
-To reverse a split dimension, workers would transfer almost every element.
+`jnp.cumsum(x[::-1])[::-1]` becomes `lax.cumsum(x, reverse=True)`, and `(x[::-1] + y)[::-1]` becomes `x + y[::-1]`. To
+reverse a split dimension, workers would transfer almost every element.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class _Search:
     Attributes
     ----------
     computed
-        Reversed value -> the equation of the original value, and the parameters and operands that reverse its result.
+        An equation, parameters and operands that compute the reversed value.
     equal
-        Reversed value -> an equal value: `y[::-1]` -> `x` if y is `x[::-1]`.
+        A value that equals the reversed value: `x` for `y[::-1]` if y is `x[::-1]`.
     rest
         Values that only `lax.rev` can reverse.
     cancels
-        True if the search found an earlier reversal.
+        True if two reversals cancel each other.
     """
 
     def __init__(self, builder: StepBuilder) -> None:

@@ -1,4 +1,4 @@
-"""Rewrite equations, to compute constants, to avoid primitives without a description, and to save communication."""
+"""Rewrite equations to compute constants, to avoid unknown primitives, and to save communication."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DEVICE_PRIMITIVES = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCTIONS))
 
 
 def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return operands that replace the results of an equation, or None if no rule applies to it."""
+    """Return operands that replace the results of an equation, or None to keep the equation."""
     name = "scatter" if equation.primitive.name.startswith("scatter") else equation.primitive.name
     rules = [_compute_scalars, drop_empty, *RULES.get(name, ())]
     if builder.is_planned and not any(type_.is_key for type_ in types):
@@ -64,7 +64,10 @@ def check_undivided(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """Move literals, and the order of dimensions in a `reshape`, from an equation into new equations."""
+    """Replace literals, and the `dimensions` of a reshape, by additional equations.
+
+    Return the simplified equation.
+    """
     return _without_literals(builder, _without_dimension_order(builder, equation))
 
 
@@ -88,7 +91,7 @@ def _reduce_vmap_axes(builder: StepBuilder, equation: Equation, types: Sequence[
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Give each value its own barrier, so that values may be split differently."""
+    """Give each value its own barrier, because a plan may split them differently."""
     return [
         x if isinstance(x, Literal) else builder.add(equation.primitive, type_, [x], equation)
         for x, type_ in zip(equation.inputs, types, strict=True)
@@ -96,7 +99,7 @@ def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Keep a `jax.device_put` only for values that move to another kind of memory. The plan chooses all devices."""
+    """Keep `jax.device_put` to another kind of memory. Remove the others, because the plan chooses all devices."""
     targets = equation.params["devices"]
     has_memory_kinds = has_kinds_of_memory()
     if not has_memory_kinds and any(map(is_memory_kind, targets)):
@@ -212,7 +215,7 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
 
 
 def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace padding with a complex or traced number by padding with zeros and a `lax.select`."""
+    """Rewrite `lax.pad` with a complex or traced number as `lax.pad` with zeros and a `lax.select`."""
     if types[0].is_key:
         return None
     number, config = equation.inputs[1], equation.params["padding_config"]

@@ -1,6 +1,7 @@
-"""Separate the arrays in a step's arguments and results from *static* leaves, which are part of the step.
+"""Separate arrays from *static* leaves in a step's arguments and results.
 
-Static leaves are functions, strings, arrays without elements and, if requested, Python numbers.
+Static leaves are part of the step, and not data: functions, strings, arrays without elements and, if requested, Python
+numbers.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def _restore(leaf: StaticLeaf) -> Any:
 class Structure:
     """A tree without its arrays. `unflatten` builds the tree again.
 
-    `tree` is JAX's structure of the tree, with all leaves. `static` has the static leaves and their positions.
+    `tree` is JAX's structure of the tree. `static` has leaves that are not arrays, such as functions, and their
+    positions.
     """
 
     tree: Any
@@ -78,7 +80,7 @@ class Structure:
         return int(self.tree.num_leaves) - len(self.static)
 
     def children(self) -> list[Structure]:
-        """Return the structure of each argument, if the tree is a tuple of arguments."""
+        """Return the structure of each child, such as each argument in a tuple of arguments."""
         structures, begin = [], 0
         for tree in self.tree.children():
             end = begin + tree.num_leaves
@@ -87,24 +89,24 @@ class Structure:
         return structures
 
     def split(self, arrays: Sequence[T]) -> list[list[T]]:
-        """Divide `arrays` into one list for each argument."""
+        """Divide the arrays of the tree into one list for each child."""
         remaining = iter(arrays)
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Drop the elements of `leaves` at the positions of static leaves."""
+        """Remove the elements of `leaves` at the positions of static leaves, such as functions."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 
     def unflatten(self, arrays: Iterable[Any], restore: Callable[[StaticLeaf], Any] | None = None) -> Any:
-        """Return the tree with these arrays. `restore` may replace static leaves."""
+        """Return the tree with these arrays. `restore` may replace static leaves, such as functions."""
         remaining, static = iter(arrays), dict(self.static)
         restore = restore or _restore
         leaves = [restore(static[n]) if n in static else next(remaining) for n in range(self.tree.num_leaves)]
         return jax.tree.unflatten(self.tree, leaves)
 
     def strip_static(self) -> Any:
-        """Return the structure without the values of static leaves, to compare it with others."""
+        """Return the structure without the values of static leaves, such as functions."""
         static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:
@@ -117,7 +119,10 @@ class Structure:
 
 
 def flatten_arrays(tree: Any, static_numbers: bool = False) -> tuple[list[Any], Structure]:
-    """Split a tree into its arrays and its structure. If `static_numbers` is True, Python numbers are not arrays."""
+    """Split a tree into its arrays and its structure.
+
+    If `static_numbers` is True, Python numbers are part of the structure.
+    """
     leaves, structure = jax.tree.flatten(tree, is_leaf=is_static)
     fixed_leaves = [
         StaticLeaf(leaf) if static_numbers and isinstance(leaf, NUMBERS) else _mark_static(leaf) for leaf in leaves
@@ -127,9 +132,9 @@ def flatten_arrays(tree: Any, static_numbers: bool = False) -> tuple[list[Any], 
 
 
 def describe_changed(names: Sequence[str], planned: Structure, passed: Structure) -> str:
-    """Describe the static leaves that differ from the plan. Return "" if the trees themselves differ.
+    """Describe static leaves, such as functions, that differ from the plan.
 
-    `names` has a name for each leaf.
+    Return "" if the trees themselves differ. `names` has a name for each leaf.
     """
     if planned.tree != passed.tree:
         return ""
@@ -166,12 +171,12 @@ def flatten_argument(tree: Any, static_numbers: bool = False) -> tuple[ArrayLeav
 
 
 def takes_static_numbers(step: Callable[..., Any]) -> bool:
-    """Return True if a step treats Python numbers as static, as `equinox.filter_jit` does."""
+    """Return True if a step treats Python numbers as constants, as `equinox.filter_jit` does."""
     return type(step).__module__.partition(".")[0] in TAKES_STATIC_NUMBERS
 
 
 def check_leaf_types(names: Sequence[str], leaves: Sequence[Any]) -> None:
-    """Raise UnsupportedError if a leaf is neither an array nor static."""
+    """Raise UnsupportedError for leaves that are not arrays or numbers."""
     unsupported = ((name, leaf) for name, leaf in zip(names, leaves, strict=True) if not is_array(leaf))
     raise_together(
         UnsupportedError,
@@ -188,12 +193,12 @@ def _mark_static(leaf: Any) -> Any:
 
 
 def is_static(leaf: Any) -> bool:
-    """Return True if a leaf is static."""
+    """Return True for a `StaticLeaf`."""
     return isinstance(leaf, StaticLeaf)
 
 
 def is_array(leaf: Any) -> bool:
-    """Return True for an array, its shape, or a Python number."""
+    """Return True for an array, a `jax.ShapeDtypeStruct`, or a Python number."""
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
         return bool(leaf.dtype != np.dtype(object))
     return isinstance(leaf, NUMBERS) or hasattr(leaf, "__jax_array__")

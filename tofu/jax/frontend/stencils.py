@@ -1,8 +1,8 @@
 """Compute stencils such as `x.at[1:-1].add(x[:-2] + x[2:])` on complete arrays.
 
-In this example, the sum has fewer elements than `x`, so its shards do not match the shards of `x`. Instead, Tofu adds
-shifted copies of the complete `x` and ignores elements outside the window `1:-1`. To shift `x`, a worker needs only a
-few elements from other workers.
+In this example, the sum has fewer elements than `x`, so their shards do not match. Instead, Tofu adds shifted copies of
+the complete `x`, and ignores elements outside the window `1:-1`. To shift `x`, a worker needs only a few elements from
+other workers.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MOST_EQUATIONS = 256  # to search before each update
 def extend_window(
     builder: StepBuilder, window: Operand, begins: Sequence[int], shape: Shape, equation: Equation
 ) -> Operand | None:
-    """Compute an array of shape `shape` that contains the elements of `window`, beginning at `begins`.
+    """Compute an array of shape `shape` that contains `window`, beginning at `begins`.
 
-    Other elements are arbitrary. Return None if `window` is not an element-wise function of slices, such as
-    `x[:-2] + x[2:]`.
+    Other elements are arbitrary. `window` must be an element-wise function of slices, such as `x[:-2] + x[2:]`.
+    Otherwise, return None.
     """
     if isinstance(window, Literal):
         return None
@@ -125,5 +125,5 @@ def _move(moves: Sequence[_Move], shape: Shape, x: Any) -> Any:
 
 
 def pad(room: Sequence[tuple[int, int]], x: Any) -> Any:
-    """Add zeros around an array: room=[(2, -1)] adds 2 zeros before the first element, and removes the last element."""
+    """Add zeros around an array: room=[(2, -1)] adds 2 in front, and removes the last element."""
     return lax.pad(x, np.zeros((), x.dtype), [(low, high, 0) for low, high in room]) if any(map(any, room)) else x

@@ -1,4 +1,4 @@
-"""Trace a function and convert it to equations and loops: inline calls, compute constants, and remove dead code."""
+"""Trace a function and convert it to equations and loops."""
 
 from __future__ import annotations
 
@@ -62,9 +62,10 @@ class Traced(NamedTuple):
 def trace_step(
     function: Callable[..., Any], arguments: Sequence[Any], static_numbers: bool = False
 ) -> tuple[Step, Traced]:
-    """Trace a function and return its equations and its jaxpr. Arguments may be arrays, shapes, or trees of these.
+    """Trace a function. Return its equations and its jaxpr.
 
-    If `static_numbers` is True, Python numbers are part of the step. Raise UnsupportedError for side effects.
+    Arguments are trees of arrays or shapes. If `static_numbers` is True, Python numbers are part of the step. Raise
+    UnsupportedError for side effects.
     """
     flat_arguments = [flatten_argument(argument, static_numbers) for argument in arguments]
     structures: list[Structure] = []
@@ -110,9 +111,9 @@ def _list_effects(jaxpr: core.Jaxpr, call_line: Line = UNKNOWN_LINE) -> Iterator
 
 
 def read_jaxpr(closed: core.ClosedJaxpr, *, is_planned: bool = True) -> Step:
-    """Convert a jaxpr to a step that contains only what its results need.
+    """Convert a jaxpr to a step. Leave out equations that no result needs.
 
-    If `is_planned` is True, equations are rewritten so that plans communicate less.
+    If `is_planned` is True, rewrite equations to save communication.
     """
     builder = StepBuilder(is_planned=is_planned)
     inputs = [builder.add_value(read_type(variable.aval)) for variable in closed.jaxpr.invars]
@@ -124,7 +125,7 @@ def read_jaxpr(closed: core.ClosedJaxpr, *, is_planned: bool = True) -> Step:
 class StepBuilder:
     """A builder of the equations of a step or loop body.
 
-    `in_reverse` maps a value and its reversed dimensions to the reversed value (`reversals.py`).
+    `in_reverse` has reversed values, by value and reversed dimensions.
     """
 
     def __init__(self, *, is_planned: bool = True) -> None:
@@ -160,9 +161,9 @@ class StepBuilder:
         scope: str | None = None,
         **params: Any,
     ) -> int:
-        """Add an equation with one result and return the number of the result.
+        """Add an equation with one result, and return the number of the result.
 
-        The new equation gets the line and checkpoint of the equation `like`, and by default its scope.
+        The equation gets the line, the checkpoint and by default the scope of the equation `like`.
         """
         output = self.add_value(type_)
         scope = like.scope if scope is None else scope
@@ -176,7 +177,7 @@ class StepBuilder:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def find_producer(self, operand: Operand) -> Equation | None:
-        """Return the equation that computes a value, or None for a value from outside of the step or loop body."""
+        """Return the equation that computes an operand, or None if it comes from outside the step or loop body."""
         if self._indexed_equations is not self.equations:  # a loop begins or has ended
             self._equation_by_result, self._indexed_equations, self._indexed_count = {}, self.equations, 0
             self.in_reverse.clear()
@@ -195,7 +196,7 @@ class StepBuilder:
         line: Line = UNKNOWN_LINE,
         checkpoint: int | None = None,
     ) -> list[Operand]:
-        """Add the equations of a jaxpr that is called with `arguments`. Return its results."""
+        """Add the equations of a jaxpr, called with `arguments`. Return its results."""
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
         values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
         for eqn in jaxpr.eqns:
@@ -217,14 +218,14 @@ class StepBuilder:
     def inline_closed(
         self, closed: core.ClosedJaxpr, arguments: Sequence[Operand], equation: Equation, scope: str | None = None
     ) -> list[Operand]:
-        """Add the equations of a closed jaxpr, in the scope of `equation`. Return its results."""
+        """Add the equations of a closed jaxpr, called with `arguments`. Return its results."""
         scope = equation.scope if scope is None else scope
         return self.inline(closed.jaxpr, closed.consts, arguments, scope, equation.line, equation.checkpoint)
 
     def substitute(
         self, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand], scope: str | None = None
     ) -> list[Operand]:
-        """Trace a function of `operands`. Add its equations with the line of `equation`, and return its results."""
+        """Add the equations of `function(*operands)`, with the line of `equation`. Return the results."""
         types = map(self.find_type, operands)
         shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type) for type_ in types]
         closed, first_added = jax.make_jaxpr(function)(*shapes), len(self.equations)
@@ -242,7 +243,7 @@ class StepBuilder:
         return Literal(np.asarray(x.val, type_.dtype), type_)
 
     def add_constant(self, value: Any) -> Operand:
-        """Add an array that the step closes over, and return its operand. A scalar becomes a literal."""
+        """Return an operand for an array that the step closes over. A scalar becomes a literal."""
         type_ = read_type(value if hasattr(value, "dtype") else np.asarray(value))
         if is_empty(type_):
             return self.add_empty(type_)

@@ -1,7 +1,6 @@
-"""Check the trees of arguments, and raise errors that name the path of the wrong node.
+"""Check the trees of arguments before JAX flattens them. Errors name the path of the wrong node.
 
-These checks run before JAX flattens a tree. If a tree contains itself, JAX would miscount the recursion depth, and
-later calls would fail.
+If a tree contains itself, JAX would miscount the recursion depth, and later calls would fail.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ MOST_LEVELS = 400
 
 
 def check_tree(name: str, tree: Any) -> None:
-    """Raise UnsupportedError if a tree contains itself, is too deep, or has a node or array that JAX does not accept."""
+    """Raise UnsupportedError if a tree contains itself, is too deep, or has a node or array that JAX rejects."""
     faults: list[str] = []
     ancestors: list[int] = []  # ids of the nodes around the next node, outermost first
     remaining_by_level: list[Iterator[tuple[Path, Any]]] = [iter([((), tree)])]
@@ -85,7 +84,7 @@ def _describe_failure(path: str, node: Any, error: Exception) -> str:
 
 
 def rebuild(name: str, build: Callable[[], Any]) -> Any:
-    """Build the tree of an argument for tracing. Raise UnsupportedError if a class in it rejects traced arrays."""
+    """Return `build()`, the tree of an argument. Raise UnsupportedError if a class rejects traced arrays."""
     try:
         return build()
     except Exception as error:

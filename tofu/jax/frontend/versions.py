@@ -1,4 +1,4 @@
-"""Hide differences between JAX 0.6.2 and 0.12, and read parts of jaxprs that JAX offers no public function for."""
+"""Hide differences between JAX 0.6.2 and 0.12, and details of jaxprs that have no public function."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _FROZEN_MODULE = "<frozen "
 
 
 def forget_sharding(value: Any) -> Any:
-    """Convert an array, or a `jax.ShapeDtypeStruct`, to a `jax.ShapeDtypeStruct` without a sharding.
+    """Convert an array or a `jax.ShapeDtypeStruct` to a `jax.ShapeDtypeStruct` without a sharding.
 
     Other values, such as Python numbers, are returned unchanged.
     """
@@ -70,7 +70,7 @@ def is_memory_kind(target: Any) -> bool:
 
 
 def is_constraint(equation: JaxprEqn) -> bool:
-    """Return True for an equation in which the user requests a sharding or device, such as `jax.device_put`.
+    """Return True if an equation requests a sharding or device, as `jax.device_put` does.
 
     A `reshard` that splits nothing does not count, because JAX adds such equations by itself.
     """
@@ -88,7 +88,7 @@ def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
 
 
 def as_closed(jaxpr: ClosedJaxpr | Jaxpr, constants: Sequence[Any] = ()) -> ClosedJaxpr:
-    """Return a closed jaxpr with these constants. A jaxpr that is already closed is returned unchanged."""
+    """Return a closed jaxpr with these constants. If `jaxpr` is already closed, return it unchanged."""
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, constants)
 
 
@@ -116,7 +116,7 @@ def find_solver(equation: JaxprEqn, operands: Sequence[T]) -> tuple[ClosedJaxpr,
 
 
 def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
-    """Return how many operands of a scan are constants, and how many are initial carries."""
+    """Return the number of constants and the number of initial carries of a scan."""
     params = equation.params
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
@@ -125,7 +125,7 @@ def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
 
 
 def find_platform(equation: JaxprEqn) -> int:
-    """Return the index of the case that `lax.platform_dependent` runs here."""
+    """Return the index of the case that `lax.platform_dependent` runs on this machine."""
     cases = equation.params["platforms"]
     platforms = {jax.default_backend(), jax.devices()[0].platform}
     matching = (n for n, names in enumerate(cases) if names is not None and platforms.intersection(names))
@@ -133,15 +133,15 @@ def find_platform(equation: JaxprEqn) -> int:
 
 
 def find_key_implementation(dtype: Any) -> str:
-    """Return the random generator for keys of a dtype, such as `threefry2x32`."""
+    """Return the name of the random generator for keys of a dtype, such as "threefry2x32"."""
     name: str = dtype._impl.name
     return name
 
 
 def find_scope(equation: JaxprEqn) -> str:
-    """Return the named scopes and transformations around an equation, such as `transpose(jvp(encoder))/attention`.
+    """Return the scopes and transformations around an equation, such as "transpose(jvp(encoder))/attention".
 
-    Empty transformations, such as `jvp()` in 0.12, are left out.
+    Empty transformations, such as "jvp()", are left out.
     """
     return _without_empty(str(equation.source_info.name_stack))
 
@@ -156,16 +156,16 @@ def _without_empty(scope: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Line:
-    """A line of the user's program. It is looked up only when it is printed, as `file:line`.
+    """A line of the user's program, which is looked up when it is printed.
 
-    `traceback` is JAX's record of the calls. If it has no call in the user's program, `enclosing` is used instead.
+    `traceback` is JAX's record of the calls. `enclosing` is used if `traceback` has no line of the user's program.
     """
 
     traceback: Any = None
     enclosing: Line | None = None
 
     def find(self) -> str:
-        """Return the line as `file:line`, or "" if it is unknown."""
+        """Return the line as "file:line", or "" if it is unknown."""
         return next(_list_lines(self.traceback), None) or ("" if self.enclosing is None else self.enclosing.find())
 
     def __repr__(self) -> str:
@@ -189,10 +189,9 @@ def _list_lines(traceback: Any) -> Iterator[str]:
 
 
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checked: bool = False) -> Any:
-    """Return `jax.shard_map` of a function.
+    """Return `jax.shard_map` of a function that always runs under `mesh`.
 
-    The function always runs under `mesh`, even if the caller has set another mesh. If `is_checked` is True, JAX must
-    prove that replicated values are equal on all devices, or raises TypeError or ValueError.
+    If `is_checked` is True, tracing raises TypeError or ValueError if JAX cannot prove that replicas are equal.
     """
     mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=is_checked)
     if not hasattr(jax.sharding, "use_abstract_mesh"):
@@ -229,7 +228,7 @@ def vary_alike(values: Sequence[Any]) -> list[Any]:
 
 
 def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) -> Any:
-    """Concatenate the shards of all devices along `dimension`. JAX records, if it can, that all results are equal."""
+    """Concatenate the shards of all devices along `dimension`. JAX then treats the result as equal on all devices."""
     if not _find_varying_axes(value):
         return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True)
     if hasattr(jax.lax, "all_gather_invariant"):
@@ -238,7 +237,7 @@ def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) ->
 
 
 def is_of_jax(implementation: Any) -> bool:
-    """Return True if JAX's own code implements a primitive."""
+    """Return True if a primitive's implementation is part of JAX."""
     module = getattr(getattr(implementation, "func", implementation), "__module__", None) or "jax"
     return module.partition(".")[0] in ("jax", "jaxlib")
 
@@ -252,10 +251,10 @@ def scatters_sums(devices: Sequence[Any]) -> bool:
 
 
 def reserve_threads() -> None:
-    """Let XLA start enough threads for virtual CPU devices. Do nothing if JAX was used before or `NPROC` is set.
+    """Let XLA start enough threads for virtual CPU devices.
 
-    XLA of JAX 0.6.2 starts one thread for each core or device. But a device that waits in two collectives needs two.
-    With too few threads, devices wait for each other until XLA ends the process ("Termination timeout").
+    XLA starts one thread for each core or device. A device that waits in two collectives needs two. With too few
+    threads, XLA ends the process ("Termination timeout"). Do nothing if JAX was used before or `NPROC` is set.
     """
     device_flag = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
     device_count = int(device_flag[1]) if device_flag else getattr(jax.config, "jax_num_cpu_devices", 1)
@@ -264,12 +263,12 @@ def reserve_threads() -> None:
 
 
 def in_double_precision() -> AbstractContextManager[None]:
-    """Return a context that sets JAX's `jax_enable_x64`."""
+    """Return a context that sets `jax_enable_x64` to True."""
     return in_precision(double=True)
 
 
 def in_precision(double: bool) -> AbstractContextManager[None]:
-    """Return a context that sets JAX's `jax_enable_x64` to `double`."""
+    """Return a context that sets `jax_enable_x64` to `double`."""
     if bool(jax.config.jax_enable_x64) == double:  # the common case; entering a context takes a while
         return nullcontext()
     is_public = hasattr(jax, "enable_x64")  # since 0.12
@@ -281,7 +280,7 @@ def in_precision(double: bool) -> AbstractContextManager[None]:
 
 @contextmanager
 def with_plain_tracebacks() -> Iterator[None]:
-    """Turn off JAX's filtering of tracebacks, which is slow."""
+    """Turn off JAX's slow filtering of tracebacks in the `with` block."""
     before = jax.config.jax_traceback_filtering
     jax.config.update("jax_traceback_filtering", "off")
     try:
@@ -291,9 +290,6 @@ def with_plain_tracebacks() -> Iterator[None]:
 
 
 def constrain_row_major(value: Any) -> Any:
-    """Return a value that is stored in memory in row-major order, its last dimension innermost.
-
-    XLA's Fourier transforms on CPUs require this order.
-    """
+    """Return a value that is stored in row-major order, as XLA's Fourier transforms on CPUs require."""
     layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # JAX 0.6 has the first
     return layouts.with_layout_constraint(value, layout(tuple(range(value.ndim))))

@@ -1,4 +1,4 @@
-"""Replace reads and writes at known positions by slices and selects (`lax.select`).
+"""Replace reads and writes at known positions by slices and `lax.select`.
 
 JAX's gather, scatter, dynamic slice and dynamic update take positions at run time. A plan cannot know these positions,
 so workers would transfer more elements than they need.
@@ -69,7 +69,7 @@ def rewrite_dynamic_update(
 ) -> Sequence[Operand] | None:
     """Replace `lax.dynamic_update_slice` at a constant position by a `lax.select` of old and new elements.
 
-    Return None if the update is small, because XLA then writes in place.
+    Return None for small updates, because XLA writes them in place.
     """
     operand, update, *starts = equation.inputs
     window, shape = builder.find_type(update).shape, types[0].shape
@@ -122,7 +122,7 @@ def rewrite_gather(builder: StepBuilder, equation: Equation, types: Sequence[Val
 
 
 def rewrite_scatter(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a scatter by selects in the dimensions with known positions. Return None if it cannot be replaced."""
+    """Replace a scatter by `lax.select` in the dimensions with known positions. Return None if this is not possible."""
     name, (type_, *_) = equation.primitive.name, types
     if name not in SCATTER_JOINS:
         return None
@@ -175,7 +175,7 @@ def rewrite_scatter(builder: StepBuilder, equation: Equation, types: Sequence[Va
 def rewrite_concatenation(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace a concatenation of slices, such as `jnp.roll(x, 1)`, by a select between shifted copies of the array.
+    """Replace a concatenation of slices, such as `jnp.roll(x, 1)`, by a `lax.select` between shifted arrays.
 
     Do the same for element-wise functions of slices, if they fill more than half of the result. Return None for other
     concatenations.

@@ -1,1 +1,1 @@
-"""Kernels that users bring: Pallas kernels, cuDNN's attention, and functions that users describe."""
+"""Kernels that users bring: Pallas kernels, cuDNN's attention, and described functions."""

@@ -1,4 +1,4 @@
-"""Turn a kernel into a JAX primitive with a split rule. Each worker can then call the kernel on its shards."""
+"""Turn a kernel into a JAX primitive with a split rule, so that each worker can call it on its shards."""
 
 from __future__ import annotations
 
@@ -22,21 +22,20 @@ from tofu.jax.kernels.rule import SplitRule, read_rule
 
 @dataclass(frozen=True, eq=False)
 class KernelCall:
-    """A call of a kernel, with the rule by which the kernel's arrays can be split.
+    """A kernel with a rule for splitting its arrays.
 
     Attributes
     ----------
     name
-        The operator's name, under which its description is registered.
+        Name of the operator.
     run
-        The kernel: a function that takes arrays, or their shards, and returns a list.
+        The kernel: a function of arrays, or of their shards, that returns a list of arrays.
     rule
-        The split rule: which dimensions of operands and results can be split together. None if there is a formula
-        instead.
+        Which dimensions can be split together, such as "b h _ -> b h". None if a formula describes the kernel.
     attributes
-        Keyword arguments that the formula reads.
+        Keyword arguments for the formula.
     refused
-        The reason why the kernel cannot be split, or "" if it can.
+        Reason why the kernel cannot be split, or "".
     """
 
     name: str
@@ -58,7 +57,7 @@ class KernelCall:
 
     @cached_property
     def compiled(self) -> Callable[..., Sequence[Any]]:
-        """The jitted kernel, for calls that JAX does not trace."""
+        """The jitted kernel."""
         compiled: Callable[..., Sequence[Any]] = jax.jit(without_shard_maps(self.run))
         return compiled
 
@@ -68,12 +67,12 @@ class KernelCall:
         return results
 
     def find_shapes(self, operands: Sequence[Any]) -> list[Any]:
-        """Return the shapes and types of the results, as a list of `jax.ShapeDtypeStruct`."""
+        """Return the shapes and types of the results, as `jax.ShapeDtypeStruct`s."""
         structs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)) for x in operands]
         return list(jax.eval_shape(without_shard_maps(self.run), *structs))
 
     def find_rule(self, operands: Sequence[Any]) -> SplitRule:
-        """Return the split rule of the kernel for operands of these shapes."""
+        """Return the split rule for operands of these shapes."""
         if self.rule is not None:
             return self.rule
         shapes = [tuple(x.shape) for x in operands]
@@ -81,10 +80,9 @@ class KernelCall:
         return read_rule(analyse(DESCRIPTIONS[self.name], self.attributes, shapes, outputs))
 
     def differentiate(self, operands: Sequence[Any], results: Sequence[Any]) -> KernelCall:
-        """Return a kernel that computes the gradient of this kernel (the vector-Jacobian product).
+        """Return the gradient of this kernel (vector-Jacobian product) as another kernel.
 
-        It takes the operands of this kernel and the cotangents of the results. It returns the cotangents of the
-        operands.
+        It takes the operands and the cotangents of the results. It returns the cotangents of the operands.
         """
         is_differentiated, has_cotangent = ([is_differentiable(x) for x in arrays] for arrays in (operands, results))
 
@@ -113,7 +111,7 @@ class KernelCall:
 
 
 def register(name: str) -> str:
-    """Register an operator with a split rule. Return its name, with a suffix if `name` is taken."""
+    """Register an operator that has a split rule. Return its name: `name`, or `name` + "_call" if taken."""
     rule_description = DESCRIPTIONS["pallas_call"].function
     while name in DESCRIPTIONS and DESCRIPTIONS[name].function is not rule_description:
         name += "_call"
@@ -124,7 +122,7 @@ def register(name: str) -> str:
 
 @cache
 def make_primitive(name: str) -> Primitive:
-    """Return the JAX primitive for all kernels with this name."""
+    """Return the JAX primitive for all kernels called `name`."""
     primitive = Primitive(name)
     primitive.multiple_results = True
     primitive.def_impl(lambda *operands, call, **attributes: list(call.compiled(*operands)))
@@ -149,7 +147,7 @@ def _batch(operands: Sequence[Any], dimensions: Sequence[Any], *, call: KernelCa
 
 
 def bind_differentiable(call: KernelCall, operands: Sequence[Any]) -> list[Any]:
-    """Call a kernel so that JAX can differentiate it."""
+    """Call a kernel in such a way that `jax.grad` works."""
 
     def bind(*values: Any) -> list[Any]:
         return call.bind(*values)

@@ -1,8 +1,8 @@
-"""Derive split rules for cuDNN's attention, which `jax.nn.dot_product_attention(implementation="cudnn")` calls.
+"""Derive split rules for cuDNN's attention, as called by `jax.nn.dot_product_attention(implementation="cudnn")`.
 
-The forward kernel takes ten operands: query, key, value, bias, two lengths, two offsets of packed sequences, and two
-page tables. The backward kernel also takes the softmax statistics, the result, and the result's cotangent. JAX passes
-arrays without elements for operands that are not used.
+The forward kernel takes query, key, value, bias, two lengths, two offsets of packed sequences, and two page tables. The
+backward kernel also takes the softmax statistics, the result, and the result's cotangent. Unused operands are empty
+arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HEADS_FIRST = 1
 
 
 def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
-    """Read an equation that calls cuDNN's attention, or its gradient, as a kernel with a split rule.
+    """Return a call of cuDNN's attention, or of its gradient, as a kernel with a split rule.
 
     `shapes` are the shapes of the operands.
     """
@@ -43,10 +43,10 @@ def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
 def find_attention_rule(
     shapes: Sequence[Shape], is_heads_first: bool, is_backward: bool, has_extra_result: bool
 ) -> SplitRule:
-    """Return the split rule of attention, which can be split along the batch and the key heads.
+    """Return the split rule of attention, along the batch and the heads.
 
-    Packed and paged sequences have no batch dimension. The extra result is the softmax statistics or the gradient of
-    the bias.
+    Packed and paged sequences have no batch dimension. If `has_extra_result` is True, the forward kernel also returns
+    softmax statistics, and the backward kernel also returns the bias gradient.
     """
     query, key, bias, offsets, pages = shapes[0], shapes[1], shapes[3], shapes[6], shapes[8]
     heads_axis = 1 if is_heads_first else 2

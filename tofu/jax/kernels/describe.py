@@ -1,8 +1,4 @@
-"""`tofu.jax.describe`, which makes a user's function a single operator.
-
-While Tofu traces a step, each call of such a function becomes one equation. Each worker later calls the function with
-its own shards. Outside of Tofu, the function behaves as before.
-"""
+"""Tell Tofu how a function can be split, with the decorator `tofu.jax.describe`."""
 
 from __future__ import annotations
 
@@ -34,13 +30,12 @@ def describe(
 ) -> Callable[[Any], Described]:
     """Return a decorator that tells Tofu how a function of arrays can be split.
 
-    Use this decorator if Tofu cannot trace the function, for example because it calls `pallas_call`,
-    `jax.ffi.ffi_call`, or a primitive of your own. The function becomes one operator of the plan. Each worker calls it
-    with its own shards, so the function must read sizes from its arguments. Outside of Tofu, the function behaves as
-    before.
+    Use it for functions that Tofu cannot trace, such as functions that call `pallas_call`, `jax.ffi.ffi_call`, or your
+    own primitive. The function becomes one operator of the plan. Each worker calls it with its own shards, so the
+    function must read sizes from its arguments. Outside of Tofu, nothing changes.
 
-    The description is usually a *rule*. Before the arrow, a rule has a group of names for each array that the function
-    takes. After the arrow, there is a group for each array that the function returns:
+    The description is usually a *rule*. It has a group of names for each array: arguments before the arrow, results
+    after the arrow.
 
         @tofu.jax.describe("b h _ _, b h _ _, b h _ _ -> b h _ _")
         def attention(q, k, v): ...
@@ -55,19 +50,19 @@ def describe(
 
         @tofu.jax.describe(lambda q, k, v: lambda b, h, i, d: part(q[b, h, i, :], k[b, h, :, :], v[b, h, :, :])[d])
 
-    `jax.grad` and `jax.vmap` also work on a described function. Its gradient runs the function again. To avoid this for
-    a `jax.custom_vjp`, describe its forward and backward functions instead.
+    `jax.grad` and `jax.vmap` work on a described function. The gradient runs the function again. To avoid this for a
+    `jax.custom_vjp`, describe its forward and backward functions instead.
 
-    A wrong description leads to wrong results. `attention.verify(q, k, v)` checks the description.
+    A wrong description leads to wrong results. `attention.verify(q, k, v)` checks it.
 
     Parameters
     ----------
     description
         The rule, or the formula.
     name
-        The operator's name in plans and hints. By default, it is the name of the function.
+        The operator's name in plans and hints. The default is the name of the function.
     concrete
-        If True, a formula receives the extents of arrays as Python numbers instead of symbols.
+        If True, a formula receives the sizes of arrays as Python numbers instead of symbols.
 
     Raises
     ------
@@ -86,7 +81,7 @@ def describe(
 
 
 class Described:
-    """A function with a description of how it can be split. It is called like the original function."""
+    """A function with a description of how it can be split. Call it like the original function."""
 
     def __init__(self, function: Any, description: str | Callable[..., Any], name: str, concrete: bool) -> None:
         expect_described()
@@ -98,7 +93,7 @@ class Described:
 
     @property
     def shown_description(self) -> str:
-        """The rule, or the file and line of the formula, as messages show it."""
+        """The rule, or the location of the formula, as text for messages."""
         code = getattr(self.description, "__code__", None)
         if code is None:
             return repr(self.description)
@@ -123,18 +118,18 @@ class Described:
         return restore(bind_differentiable(call, arrays))
 
     def verify(self, *args: Any, **kwargs: Any) -> Any:
-        """Check the description at these arguments, and return a report.
+        """Compare the function's results on shards with its results on these arguments. Return a report.
 
-        The function runs on shards, split along each axis in turn. Raise DescriptionError if the results are wrong.
+        Raise DescriptionError if the results differ.
         """
         return verify_described(self, args, kwargs)
 
     def make_call(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[KernelCall, list[Any], Callable[[Any], Any]]:
-        """Return a call of the function as a kernel, and the kernel's operands.
+        """Return (kernel call, operands, restore).
 
-        Also return a function that converts the kernel's results to the call's result.
+        `restore` converts the kernel's results to the function's result.
         """
         leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
         is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]

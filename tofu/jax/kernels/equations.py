@@ -1,4 +1,4 @@
-"""Turn equations that call Pallas kernels or cuDNN's attention into operators with split rules."""
+"""Give split rules to equations that call Pallas kernels or cuDNN's attention."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ READERS: Mapping[str, Callable[[Equation, Sequence[Shape]], KernelCall]] = {
 
 
 def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
-    """Add a split rule to an equation that calls a Pallas kernel or cuDNN's attention.
+    """Give a split rule to an equation that calls a Pallas kernel or cuDNN's attention.
 
-    Return other equations unchanged.
+    Other equations are returned unchanged.
     """
     if equation.primitive.name == "custom_lin":
         raise UnsupportedError(

@@ -1,7 +1,7 @@
-"""Replace `shard_map` within a step by a computation without devices, so that the plan can place everything.
+"""Convert `shard_map` within a step to ordinary equations, so that Tofu can plan them.
 
-The body of a `shard_map` runs once for each device of a mesh. `jax.vmap`, with a batch axis for each mesh axis,
-computes the same numbers. For example, a `psum` becomes a sum over a batch axis.
+The body of a `shard_map` runs once for each device. `jax.vmap` computes the same numbers, with a batch axis for each
+mesh axis. For example, a `psum` becomes a sum over a batch axis.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ AXIS_PARAMETERS = ("axes", "axis_name")
 
 
 def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
-    """Convert a `shard_map` to a jaxpr with the same results and no devices.
+    """Convert a `shard_map` to a jaxpr that has the same results and uses no devices.
 
     Raise UnsupportedError if `jax.vmap` cannot batch the body.
     """
@@ -54,7 +54,7 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
 
 
 def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
-    """Return the function without `shard_map`, so that a single worker can call it."""
+    """Return a function with the same results that uses no `shard_map`."""
 
     def run(*operands: Any) -> Sequence[Any]:
         structs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)) for x in operands]
@@ -71,7 +71,7 @@ def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., 
 
 
 def inline_in_bodies(equation: Any) -> Any:
-    """Replace each `shard_map` in the bodies of an equation, such as the branches of a `cond`."""
+    """Replace each `shard_map` in the inner jaxprs of an equation, such as the branches of a `cond`."""
     if not any(_has_shard_map(body.jaxpr) for body in list_bodies(equation.params)):
         return equation
 
@@ -110,7 +110,6 @@ def _list_names(value: Any) -> list[str]:
 
 
 def _divide_into_blocks(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
-    """Return the blocks of all devices. On a mesh of x=2 and y=3, (4, 6) split along x becomes (2, 3, 2, 6)."""
     shape: list[int] = []
     names: list[str | None] = []
     for extent, mesh_axes in zip(array.shape, spec, strict=True):

@@ -1,13 +1,13 @@
 """Split Pallas kernels along axes of their grids.
 
-A `pallas_call` runs its body once for each position of a grid. An *index map* chooses a block of each operand for this
+A `pallas_call` runs its body once for each position of a grid. An *index map* chooses a block of each array for this
 position. A grid axis can be split if
 
-- each result has a dimension whose blocks follow the axis, so that two positions never write the same block;
+- each result has a dimension along which its blocks follow the axis, so that no block is written twice;
 - each operand has such a dimension, or its blocks do not depend on the axis;
-- the body reads neither its position along the axis nor the size of the grid along the axis.
+- the body reads neither its position along the axis nor the size of the axis.
 
-Each worker runs the same body over a smaller grid, on smaller operands.
+Each worker runs the same body over a smaller grid.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ MOST_POSITIONS = 1 << 20
 
 @dataclass(frozen=True)
 class _FollowedDimension:
-    """The movement of a kernel's blocks along a grid axis.
+    """Movement of an array's blocks along a grid axis.
 
-    After every `positions` positions of the axis, the blocks move by `elements` elements along `dimension`, or never if
-    `elements` is 0.
+    Every `positions` grid positions, the blocks move by `elements` elements along `dimension`. If `elements` is 0, they
+    do not move.
     """
 
     positions: int
@@ -52,15 +52,14 @@ class _UnsplitAxisError(Exception): ...
 
 
 def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
-    """Read a `pallas_call` as a kernel with a split rule. `shapes` has the shape of each operand."""
+    """Return a `pallas_call` as a kernel with a split rule. `shapes` has the shape of each operand."""
     return _PallasCall(equation).make_kernel(shapes, equation.line)
 
 
 class _PallasCall:
     """A `pallas_call` with its grid and its blocks.
 
-    The first `num_leading` operands are not divided into blocks. They are sizes of a dynamic grid, and scalars that
-    index maps read (scalar prefetch).
+    The first `num_leading` operands have no blocks: they are sizes of the grid, and scalars for index maps.
     """
 
     def __init__(self, equation: Equation) -> None:
@@ -94,10 +93,6 @@ class _PallasCall:
         return KernelCall("pallas_call", self._make_run(rule, group_sizes), rule, refused=refused)
 
     def _read_axis(self, axis: int) -> list[_FollowedDimension]:
-        """Return the movement of each array's blocks along a grid axis.
-
-        Raise _UnsplitAxisError if the axis cannot be split.
-        """
         size = self.grid[axis]
         if not isinstance(size, int):
             raise _UnsplitAxisError("its size is known at run time only")
@@ -214,10 +209,10 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> tuple[int, int] | None:
-    """Return the length and the shift of a repeated pattern of blocks: [0, 1, 4, 5] gives (2, 4).
+    """Return (length, shift) of a repeated pattern: (2, 4) for [0, 1, 4, 5].
 
-    `blocks` has the block numbers at each position of a grid axis. Return None without a pattern, or if repetitions
-    share some blocks. They may share all: [0, 1, 0, 1] gives (2, 0).
+    `blocks` has the block numbers along a grid axis. Return None without a pattern, or if repetitions overlap partly.
+    [0, 1, 0, 1] gives (2, 0).
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):

@@ -1,4 +1,4 @@
-"""Define split rules: the dimensions of arrays that each axis of a kernel splits."""
+"""Rules that name the dimensions of a kernel's arrays along which the kernel can be split."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ TOKENS = re.compile(r"\(\s*([a-z]\w*)\s+_\s*\)|([a-z]\w*)|(_)|(\S)", re.IGNORECA
 
 @dataclass(frozen=True)
 class SplitRule:
-    """The dimensions of arrays that each axis of a kernel splits.
+    """A rule for splitting a kernel: the axis that splits each dimension of its arrays.
 
-    If an axis splits an output, the workers' outputs are concatenated. If not, they are summed.
+    If an axis splits an output, the workers' outputs are concatenated. If not, they are summed. In this example, the
+    input has 4 columns for each h:
 
     >>> print(SplitRule((((), ("h", 4)),), ((("h", 1),),)))
     _ (h 4) -> h
@@ -45,16 +46,16 @@ class SplitRule:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes, in the order in which they first appear."""
+        """The axes, in order of first appearance."""
         return tuple(dict.fromkeys(d[0] for group in (*self.inputs, *self.outputs) for d in group if d))
 
     @property
     def attributes(self) -> dict[str, tuple[Dimensions, ...]]:
-        """The rule as attributes of an operator, which the description in `tdl_ops.jax.kernels` reads."""
+        """The rule as attributes of an operator, for `tdl_ops.jax.kernels`."""
         return {"split_inputs": self.inputs, "split_outputs": self.outputs}
 
     def keep(self, axes: Collection[str]) -> SplitRule:
-        """Return a rule that splits only along the axes in `axes`."""
+        """Return a copy that splits only along `axes`."""
 
         def keep_axes(groups: tuple[Dimensions, ...]) -> tuple[Dimensions, ...]:
             return tuple(tuple(d if d and d[0] in axes else () for d in group) for group in groups)
@@ -64,21 +65,21 @@ class SplitRule:
     def differentiate(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> SplitRule:
         """Return the rule of the kernel's gradient (vector-Jacobian product).
 
-        `inputs` is True for inputs whose gradients are requested, and `outputs` is True for outputs with a cotangent.
+        `inputs` is True for inputs to differentiate. `outputs` is True for outputs with a cotangent.
         """
         cotangent_groups = tuple(group for group, is_used in zip(self.outputs, outputs, strict=True) if is_used)
         gradient_groups = tuple(group for group, is_used in zip(self.inputs, inputs, strict=True) if is_used)
         return SplitRule((*self.inputs, *cotangent_groups), gradient_groups)
 
     def add_batch(self, batched: Sequence[bool], axis: str) -> SplitRule:
-        """Return the rule under `jax.vmap`. The new axis comes first in batched inputs and in all outputs."""
+        """Return the rule under `jax.vmap`. `axis` becomes the first dimension of batched inputs and of all outputs."""
         batch_dimension: Dimension = (axis, 1)
         pairs = zip(self.inputs, batched, strict=True)
         inputs = ((batch_dimension, *group) if is_batched else group for group, is_batched in pairs)
         return SplitRule(tuple(inputs), tuple((batch_dimension, *group) for group in self.outputs))
 
     def find_extents(self, shapes: Sequence[Shape]) -> dict[str, int]:
-        """Return the extent of each axis for inputs of these shapes.
+        """Return the length of each axis for inputs of these shapes.
 
         Raise DescriptionError if the shapes contradict the rule.
         """
@@ -100,7 +101,7 @@ def _format_dimension(dimension: Dimension) -> str:
 
 
 def parse_rule(text: str, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> SplitRule:
-    """Parse a rule for arrays of these shapes.
+    """Parse a rule such as "b h, h -> b" for arrays of these shapes.
 
     Raise DescriptionError if the text is malformed or does not fit the shapes.
     """
@@ -174,7 +175,7 @@ def _size_dimension(name: str, size: int, extents: Mapping[str, int], text: str)
 def read_rule(access: OperatorAccess) -> SplitRule:
     """Return the split rule that follows from an analysed description.
 
-    Leave out axes along which results are not concatenated or summed, such as axes of a maximum.
+    Keep only axes along which the workers' results are concatenated or summed.
     """
     access = without_nested_axes(access)
     rule = SplitRule(

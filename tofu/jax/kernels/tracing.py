@@ -1,4 +1,4 @@
-"""Record whether Tofu is tracing a step, because only then a call of a described function becomes one equation."""
+"""Record if Tofu is tracing a step. Then each call of a described function becomes one equation."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def is_tracing() -> bool:
 
 
 def expect_described() -> None:
-    """Record that the program has described functions."""
+    """Record that the program uses `tofu.jax.describe`."""
     global _has_described
     _has_described = True
 
 
 @contextmanager
 def tracing_step() -> Iterator[None]:
-    """Return a context for tracing a step. In this context, each call of a described function becomes one equation.
+    """Turn each call of a described function in the `with` block into one equation.
 
-    JAX does not reuse these traces outside of the context.
+    JAX does not reuse these traces after the block.
     """
     token = _is_tracing.set(True)
     try:
@@ -39,7 +39,7 @@ def tracing_step() -> Iterator[None]:
 
 @contextmanager
 def within_kernel() -> Iterator[None]:
-    """Return a context in which described functions run as usual, because another described function calls them."""
+    """Run described functions in the `with` block as ordinary functions."""
     if not _is_tracing.get():
         yield
         return

@@ -26,8 +26,8 @@ ASSUMED_CUDNN = 91000
 class BlockSpecification:
     """The blocks into which a Pallas kernel divides an array.
 
-    `sizes` has the extents of a block, with 0 if blocks may begin at any element. `index_map` converts a position of
-    the grid to the number of a block.
+    `sizes` is the shape of a block, with 0 for dimensions in which a block may begin anywhere. `index_map` converts a
+    grid position to the position of a block.
     """
 
     shape: tuple[int, ...]
@@ -36,7 +36,7 @@ class BlockSpecification:
 
 
 def read_blocks(mapping: Any) -> tuple[BlockSpecification, ...]:
-    """Return the block specifications of a `pallas_call`'s operands and results."""
+    """Return the block specifications of all operands and results of a `pallas_call`."""
     return tuple(map(_read_block, mapping.block_mappings))
 
 
@@ -53,7 +53,7 @@ def _find_array(block: Any) -> str:
 
 
 def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
-    """Return a copy of a `pallas_call`'s parameters with another grid and other shapes of operands and results."""
+    """Return a `pallas_call`'s parameters with another grid and other shapes of arrays."""
     mapping = params["grid_mapping"]
     blocks = []
     for block, shape in zip(mapping.block_mappings, shapes, strict=True):
@@ -69,7 +69,7 @@ def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence
 
 
 def find_kernel_name(params: Mapping[str, Any]) -> str:
-    """Return the name of a Pallas kernel, from `pallas_call` or its body."""
+    """Return the name of a Pallas kernel."""
     name = params.get("name") or getattr(params.get("name_and_src_info"), "name", "")
     return str(name or params["jaxpr"].debug_info.func_name or "kernel")
 
@@ -99,7 +99,7 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
 
 
 def rewrite_jaxpr(jaxpr: Jaxpr, rewrite: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
-    """Replace each equation of a jaxpr, and of its inner jaxprs, by the equations `rewrite(equation)`.
+    """Replace each equation of a jaxpr by `rewrite(equation)`, including inner jaxprs.
 
     The new jaxpr runs under the current mesh.
     """
@@ -159,9 +159,9 @@ def _read_spec(spec: Iterable[Any], rank: int, sizes: Mapping[str, int]) -> Spec
 
 @contextmanager
 def without_cudnn() -> Iterator[None]:
-    """Return a context in which JAX can trace cuDNN attention without cuDNN, to plan for another machine.
+    """Let JAX trace cuDNN's attention in the `with` block, even if cuDNN is not installed.
 
-    JAX then finds the version `ASSUMED_CUDNN`.
+    JAX then assumes the version `ASSUMED_CUDNN`.
     """
     attention: Any = import_module("jax._src.cudnn.fused_attention_stablehlo")
     find_version = attention.check_cudnn_version

@@ -1,4 +1,4 @@
-"""Verify each distinct equation of many cases once, and search for exact splits that descriptions lack."""
+"""Verify the equations of many cases, and search for ways to split that descriptions lack."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ DRAWS = 8
 
 @dataclass(frozen=True)
 class CaseReport:
-    """Results for the equations of a case.
+    """Results of verifying one case.
 
-    `missing` has exact splits that descriptions lack by mistake. `explained` has splits that they lack for a known
-    reason.
+    A description may lack a correct way to split an equation: by mistake (`missing`), or for a known reason
+    (`explained`).
     """
 
     case: str
@@ -65,7 +65,7 @@ class CaseReport:
 
 @cache
 def load_cases() -> dict[str, PrimitiveCase]:
-    """Return all built-in cases by name: those in `tdl_ops/jax/cases`, and those for kernels."""
+    """Return all built-in cases by name."""
     modules = [*import_cases("tdl_ops.jax.cases"), import_module("tofu.jax.verify.kernel_cases")]
     cases = [case for module in modules for case in getattr(module, "CASES", ())]
     case_by_name = {case.name: case for case in cases}
@@ -77,11 +77,11 @@ def load_cases() -> dict[str, PrimitiveCase]:
 def verify_cases(
     cases: Sequence[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0, search: bool = True, jobs: int = 1
 ) -> Generator[CaseReport, None, None]:
-    """Yield the results of each case, in order. Equations are run in double precision.
+    """Yield the results of each case, in order.
 
-    Equations with the same *signature* (primitive, parameters, shapes and types) are verified once. If `primitives` is
-    not empty, other primitives are skipped. If `search` is True, also search for splits that descriptions lack. `jobs`
-    cases run at a time. With several jobs, all cases must be from `load_cases`.
+    Equal equations (same primitive, parameters, shapes and types) are verified once. If `primitives` is not empty,
+    other primitives are skipped. If `search` is True, also search for ways to split that descriptions lack. With
+    several `jobs`, cases run in parallel, and all must be from `load_cases`.
     """
     numbers_by_case = list_distinct(cases, primitives, seed)
     if jobs == 1:
@@ -96,7 +96,7 @@ def verify_cases(
 def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """Return the positions of the equations to verify, by case. Each signature is verified once."""
+    """Return the positions of the equations to verify, by case name. Equal equations are listed once."""
     seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
         for case in cases:

@@ -1,4 +1,4 @@
-"""Verify functions that users describe, and their gradients: compare results from shards with complete results."""
+"""Verify functions that users describe, and their gradients."""
 
 from __future__ import annotations
 

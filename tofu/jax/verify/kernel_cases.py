@@ -1,4 +1,4 @@
-"""Cases that verify kernels: interpreted Pallas kernels, and a substitute for cuDNN's attention, which needs a GPU."""
+"""Test cases for kernels: interpreted Pallas kernels, and cuDNN's attention, imitated without a GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tofu.jax.kernels.cudnn import BACKWARD, FORWARD, find_attention_rule
 
 
 def tile(kernel: Any, grid: tuple[int, ...], blocks: list[Any], out: Any, out_shape: tuple[int, ...]) -> Any:
-    """Return a function that runs a kernel over a grid. Each block is a pair of a shape and an index map."""
+    """Return a function that runs a Pallas kernel over a grid. A block is a pair (shape, index map)."""
 
     def run(*arrays: Any) -> Any:
         specs = [pl.BlockSpec(*block) for block in blocks]
@@ -31,12 +31,12 @@ def tile(kernel: Any, grid: tuple[int, ...], blocks: list[Any], out: Any, out_sh
 
 
 def add(x: Any, y: Any, out: Any) -> None:
-    """Add the sine of one array to another array."""
+    """Compute `sin(x) + y`."""
     out[...] = jnp.sin(x[...]) + y[...]
 
 
 def multiply(x: Any, y: Any, out: Any) -> None:
-    """Multiply matrices, with a sum over the last axis of the grid."""
+    """Compute `x @ y`, summed over the last grid axis."""
 
     @pl.when(pl.program_id(2) == 0)  # type: ignore[untyped-decorator]
     def _() -> None:
@@ -53,7 +53,7 @@ def attend_to_shared(q: Any, k: Any, v: Any, out: Any) -> None:
 def attend(
     q: Any, k: Any, v: Any, bias: Any, length: Any, *, is_causal: bool, is_heads_first: bool, scale: float = 1.0
 ) -> Any:
-    """Compute attention as cuDNN does. Also return the log-sum-exps. `bias` and `length` may be None."""
+    """Compute attention and log-sum-exps as cuDNN does. `bias` and `length` may be None."""
     assert q.shape[-1] == k.shape[-1] == v.shape[-1]
     q, k, v = (x if is_heads_first else x.swapaxes(1, 2) for x in (q, k, v))
     k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], 1) for x in (k, v))

@@ -1,4 +1,4 @@
-"""Find exact ways to split a primitive that do not follow from its description."""
+"""Find ways to split an equation that its description lacks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tofu.verification.windows import list_window_geometries
 
 
 def find_missing(node: EquationCase) -> tuple[Missing, ...]:
-    """Find exact splits of an equation that its description does not allow.
+    """Find ways to split an equation that give exact results but are not in its description.
 
-    Element-wise equations, loops, branches, and kernels with split rules are not searched.
+    Return () for element-wise equations, loops, branches, and kernels with split rules.
     """
     access = analyse_node(DESCRIPTIONS[node.op], node)
     if access.elementwise or node.op in WHOLE or "call" in node.equation.params:

@@ -1,6 +1,6 @@
-"""Run single equations on given operands, to check descriptions and ways to split.
+"""Run single equations, to check descriptions and ways to split.
 
-A random key is represented by a 64-bit integer: its data, or a hash of longer data.
+Random keys are represented by 64-bit integers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ DATA_BY_WIDE_KEY: dict[int, tuple[int, ...]] = {}
 
 @dataclass(frozen=True)
 class EquationCase:
-    """An equation with complete operands and results. `types` has the types of operands that are not literals."""
+    """An equation with the values of its operands and results.
+
+    `inputs`, and their `types`, leave out literals such as 2 in `x * 2`.
+    """
 
     equation: Equation
     attributes: Mapping[str, Any]
@@ -50,17 +53,17 @@ class EquationCase:
 
     @property
     def op(self) -> str:
-        """Name of the primitive."""
+        """Name of the primitive, such as "add"."""
         return str(self.equation.primitive.name)
 
     @property
     def has_keys(self) -> bool:
-        """True if operands or results include random keys."""
+        """True if an operand or result contains random keys."""
         return any(type_.is_key for type_ in (*self.types, *self.output_types))
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """The parameters whose values may depend on the shape of a shard."""
+        """Parameters that may depend on the shape of a shard, such as `start_indices`."""
         params = self.equation.params
         return {
             name: value
@@ -69,7 +72,7 @@ class EquationCase:
         }
 
     def evaluate(self, operands: Sequence[Any], params: Mapping[str, Any] | None = None) -> list[Any]:
-        """Compute the results for all operands, including literals. `params` may replace some parameters."""
+        """Compute the results from all operands, including literals. `params` replaces some parameters."""
         equation = (
             self.equation if params is None else replace(self.equation, params={**self.equation.params, **params})
         )
@@ -77,7 +80,7 @@ class EquationCase:
         return equation.evaluate(operands) if loop_function is None else [loop_function(equation, *operands)]
 
     def fill_operands(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return all operands of the equation: `inputs`, together with the literals."""
+        """Return `inputs` with the equation's literals inserted."""
         remaining = iter(inputs)
         return [x.value if isinstance(x, Literal) else next(remaining) for x in self.equation.inputs]
 
@@ -86,20 +89,20 @@ class EquationCase:
         return [make_array(array, type_) for array, type_ in zip(inputs, self.types, strict=True)]
 
     def run(self, values: Mapping[str, Any], inputs: Sequence[Array]) -> list[Array]:
-        """Run the equation on the operands `inputs`. `values` replaces some of its parameters."""
+        """Run the equation on `inputs`. `values` replaces some parameters."""
         return list(map(read_numbers, self.evaluate(self.fill_operands(self.make_inputs(inputs)), values)))
 
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> list[Array] | None:
-        """Run the equation with other operands and parameters. Return None if JAX rejects them."""
+        """Run the equation on `inputs`. Return None if JAX raises an error."""
         try:
             return self.run(values, inputs)
         except Exception:  # any error of a primitive
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Infer the results' shapes for other operands and parameters. Return None if JAX rejects them."""
+        """Return the results' shapes for operands of these shapes. Return None if JAX raises an error."""
         structs = [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, self.types, strict=True)]
         try:
             with np.errstate(all="ignore"):  # tried parameters include strides of zero
@@ -110,7 +113,7 @@ class EquationCase:
 
 
 def make_array(numbers: Array, type_: ValueType) -> Any:
-    """Convert numbers to a JAX array. If `type_` is a type of random keys, convert integers to keys."""
+    """Convert a NumPy array to a JAX array of type `type_`. Integers may become random keys."""
     if not type_.is_key:
         return jnp.asarray(numbers, type_.dtype)
     implementation = find_key_implementation(type_.dtype)
@@ -141,15 +144,16 @@ def _number_key(words: tuple[int, ...]) -> int:
 
 
 def trace_case(case: PrimitiveCase, seed: int = 0) -> tuple[Step, list[Any]]:
-    """Trace the function of a case. Return the step and its arguments."""
+    """Trace the function of a case. Return the traced step and its arguments."""
     arguments = list(map(jnp.asarray, case.draw_inputs(seed)))
     return trace_step(case.function, arguments)[0], arguments
 
 
 def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
-    """Yield (number, signature, equation) for each equation of a step that calls one of `primitives`.
+    """Yield (number, signature, equation) for each equation that calls one of `primitives`.
 
-    If `primitives` is empty, yield all equations. Equations with equal signatures need only one verification.
+    If `primitives` is empty, yield all equations. Equations with equal signatures have the same primitive, parameters,
+    shapes and types.
     """
     for number, equation in enumerate(step.walk()):
         if not primitives or equation.primitive.name in primitives:
@@ -158,7 +162,7 @@ def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tu
 
 
 def make_node(step: Step, equation: Equation, values: Mapping[int, Any]) -> EquationCase:
-    """Return an equation with its operands and results. The operands are taken from `values`."""
+    """Return an equation with its operands, taken from `values`, and its results."""
     operands = [x for x in equation.inputs if not isinstance(x, Literal)]
     node = EquationCase(
         equation,

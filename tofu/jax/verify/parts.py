@@ -1,4 +1,4 @@
-"""Run an equation in parts, as the workers of a plan do, with the rules of the backend."""
+"""Run an equation in parts, as the workers of a plan do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tofu.verification.split import (
 
 @dataclass(frozen=True)
 class SingleWorker:
-    """A replacement for `Workers` that runs only the part of worker `number`."""
+    """One worker of a plan, which runs alone."""
 
     number: int
 
@@ -39,17 +39,17 @@ class SingleWorker:
         return list(np.asarray(table, np.int32)[self.number])
 
     def take_part(self, replicated: Any, boxes: Sequence[Box]) -> Any:
-        """Return this worker's shard of a replicated array."""
+        """Return this worker's shard of a replicated array: the region `boxes[number]`."""
         return replicated[tuple(slice(begin, end) for begin, end in boxes[self.number])]
 
 
 def run_in_parts(
     node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]], *, overlapping: bool = False
 ) -> list[Array]:
-    """Run an equation in parts, and return the combined outputs.
+    """Compute an equation in parts, as workers do, and return the combined outputs.
 
-    `splits` has the ranges of each split axis, such as [(0, 2), (2, 5)]. If `overlapping` is True, all ranges become
-    equally long: [(0, 3), (2, 5)]. Raise SplitError if the parts do not form the complete outputs.
+    `splits` maps axes to ranges, such as {0: [(0, 2), (2, 5)]}. If `overlapping` is True, ranges become equally long:
+    [(0, 3), (2, 5)]. Raise SplitError if the parts do not form the complete outputs.
     """
     parts = list_parts(splits)
     if overlapping:
@@ -140,7 +140,7 @@ def _check_shape(piece: Array, shape: tuple[int, ...]) -> Array:
 
 
 def find_error(value: Array, reference: Array) -> float:
-    """Return the largest relative error. It is infinite if integers, booleans or keys differ."""
+    """Return the largest relative error. Return infinity if integers, booleans or keys differ."""
     if reference.dtype.kind in "biu":
         return 0.0 if np.array_equal(value, reference) else float("inf")
     return relative_error(value, reference)

@@ -1,4 +1,4 @@
-"""Verify one equation: what its description computes, and each way to split it (*strategy*)."""
+"""Verify one equation: the numbers that its description computes, and each way to split it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ If shards may overlap, a number that does not divide the extent is tested as wel
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """Results of verifying an equation. `pairs` has results of splits along two axes at once."""
+    """Results of verifying an equation. `pairs` has results for splits along two axes at once."""
 
     report: NodeReport
     pairs: tuple[StrategyReport, ...] = ()
@@ -78,7 +78,7 @@ def verify_node(node: EquationCase) -> VerifiedEquation:
 
 
 def analyse_node(description: Description, node: EquationCase) -> OperatorAccess:
-    """Return the splits of an equation that its description allows."""
+    """Return the ways to split an equation that its description allows."""
     return analyse(description, node.attributes, [x.shape for x in node.inputs], [x.shape for x in node.outputs])
 
 

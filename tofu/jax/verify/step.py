@@ -1,4 +1,4 @@
-"""Compare a user's step on several devices with the same step on one device."""
+"""Compare a step on several devices with the same step on one device."""
 
 from __future__ import annotations
 
@@ -52,19 +52,18 @@ def verify_step(
     Parameters
     ----------
     step, arguments
-        The step and its arguments. Shapes among the arguments are replaced by random numbers.
+        The step and its arguments. Shapes among the arguments are replaced by random arrays.
     settings, engine
         Settings and engine of the plan.
     dtype
-        The type of all floating-point arguments: "float64" or "float32". The default is float64 if the step can be
-        traced with it.
+        The type of all floating-point arguments: "float64" or "float32". By default, float64 if the step accepts it.
     seed
         Seed of the random numbers.
 
     Raises
     ------
     TofuError
-        The step cannot be planned, or the comparison needs more memory than this machine has free.
+        The step cannot be planned, or there is too little free memory.
     """
     start_time = time.monotonic()
     double, source, drawn_arguments = _read_in_widest_type(step, arguments, dtype, seed)
@@ -169,10 +168,6 @@ def _explain_incomparable(expected: Any, perturbed: Any) -> str:
 
 
 def _find_error(value: Any, expected: Any) -> float:
-    """Return the largest difference, relative to the largest expected number.
-
-    Return infinity if integers, infinities or NaN are not the same.
-    """
     if value.shape != expected.shape:
         return inf
     is_tolerant = np.isfinite(expected) & (expected.dtype.kind == "f")

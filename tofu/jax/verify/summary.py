@@ -1,4 +1,4 @@
-"""Summarize the verification of all primitives as totals and as a table."""
+"""Summarize the verification of all primitives."""
 
 from __future__ import annotations
 
@@ -25,22 +25,21 @@ class Summary:
     described
         Number of primitives with a description.
     by_numbers
-        Primitives whose outputs were all compared with the description's numbers.
+        Primitives whose outputs were compared with numbers that their descriptions compute.
     by_parts
-        Other primitives whose outputs were compared with the combined outputs of parts.
+        Other primitives, whose outputs were only compared with the combined outputs of parts.
     whole
         Primitives that are never split.
     uncompared
-        Primitives without a meaningful case.
+        Primitives without a meaningful test case.
     signatures, strategies, pairs
-        Numbers of verified signatures (distinct equations), strategies (ways to split an equation), and pairs of
-        strategies.
+        Numbers of distinct equations, of ways to split them along one axis, and of ways along two axes.
     overlapping
         Number of strategies and pairs that were also run with overlapping shards.
     missing, explained
-        Numbers of exact strategies that descriptions lack by mistake, and for a known reason.
+        Numbers of correct strategies that descriptions lack by mistake, and for a known reason.
     refused
-        Number of signatures that a description refuses.
+        Number of distinct equations that a description refuses.
     """
 
     described: int
@@ -67,7 +66,7 @@ class Summary:
 
 
 def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -> Summary:
-    """Count the results of `primitives`. By default, count the results of all described primitives."""
+    """Count the results for `primitives`. By default, count the results for all described primitives."""
     described = set(primitives or DESCRIPTIONS.built_in - list_lacking())
     comparisons_by_op: dict[str, set[Compared]] = defaultdict(set)
     counts = Counter[str]()
@@ -99,7 +98,7 @@ def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -
 
 
 def check_names(names: Collection[str]) -> None:
-    """Raise TofuError for primitives without a description."""
+    """Raise TofuError for names of primitives without a description."""
     unknown = sorted(set(names) - set(DESCRIPTIONS))
     if unknown:
         hint = suggest_several(unknown[0], DESCRIPTIONS)
@@ -107,7 +106,7 @@ def check_names(names: Collection[str]) -> None:
 
 
 def results_table(results: Sequence[CaseReport]) -> Table:
-    """Return a table with the signatures, strategies, accuracy and disagreements of each primitive."""
+    """Return a table with a row of results for each primitive."""
     missing = {strategy.op for result in results for strategy in result.missing}
     equations = [equation for result in results for equation in result.verified]
     return tabulate(
