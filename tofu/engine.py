@@ -88,7 +88,7 @@ class Backend(Protocol):
         """Build the framework's graph that runs `program`. `source` is the training step."""
 
     def measure(self, source: Source, choices: Choices) -> Measured:
-        """Return the memory that each worker needs if `choices` split the step. Build no graph."""
+        """Return the memory that each worker needs if `choices` split the step."""
 
     def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
         """Predict the peak memory of each worker in bytes. `build` returns the graph.
@@ -103,7 +103,7 @@ class Backend(Protocol):
         worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Check a graph that `build` returned. Raise InternalError if it is wrong.
+        """Raise InternalError if a graph that `build` returned is wrong.
 
         For example, the graph must transfer `communication_bytes` between workers.
         """

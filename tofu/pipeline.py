@@ -100,7 +100,7 @@ class Task:
     states: int = 0
 
     def measure(self, choices: Choices) -> Measured:
-        """Return the memory that each worker needs for this split, including the optimizer's arrays."""
+        """Return the memory that each worker needs for the split `choices`, including the optimizer's arrays."""
         restored, backend = self.restore_whole_operators(choices), self.engine.backend
         measured = backend.measure(self.source, restored)
         predicted = backend.predict_peak(lambda: backend.build(self.source, write_program(restored)))
@@ -112,7 +112,7 @@ class Task:
         return Measured(add_states(measured.worker_bytes), None if predicted is None else add_states(predicted))
 
     def write_program(self, choices: Choices) -> PlannedProgram:
-        """Return the program of all workers for this split.
+        """Return the program of all workers for the split `choices`.
 
         If the backend fuses operators, the program also lists the bytes that its kernels read and write.
         """
@@ -120,7 +120,7 @@ class Task:
         return replace(program, kernel_bytes=self.engine.backend.find_kernel_bytes(program))
 
     def restore_whole_operators(self, choices: Choices) -> Choices:
-        """Return the same split with fewer operators *lowered* (replaced by several smaller operators).
+        """Return the split `choices` with fewer operators *lowered* (replaced by several smaller operators).
 
         An operator stays lowered only if its own kernel cannot be split in this way.
         """

@@ -48,8 +48,7 @@ class Row(NamedTuple):
 class Absent(NamedTuple):
     """A dimension that one tensor lacks. For example, each input of a stack is one slice of the output.
 
-    `dimension` is its number in the larger tensor. `row` is the range of slices that a part accesses, counted from the
-    smaller tensor's slice.
+    `dimension` is its number in the larger tensor. `row` is a part's range of slices. The smaller tensor is slice 0.
     """
 
     dimension: int
@@ -127,8 +126,8 @@ class OperatorAccess:
     is_random
         True if the operator draws random numbers.
     fetched_axes
-        Axes along which the operator only moves elements. If it is split along such an axis, no kernel runs, and
-        workers read the elements from each other.
+        Axes along which the operator only moves elements. Along such an axis, no kernel runs: workers read the elements
+        from each other.
     is_always_fetched
         True for operators such as a slice, which need no kernel.
     outer_axes

@@ -163,7 +163,7 @@ class _PreparingLoader(Loader):
 
 
 def set_up() -> None:
-    """Extend MXNet's functions, if it can be imported. Otherwise, errors are raised when Tofu is used."""
+    """Extend MXNet's functions if MXNet can be imported. Otherwise, errors are raised when Tofu is used."""
     with suppress(ImportError):
         import_module("tofu.mxnet")
 

@@ -28,7 +28,7 @@ def restore_whole_operators(
     framework: LowerableOperators,
     undescribed: str = "error",
 ) -> Choices:
-    """Replace smaller operators by the model's operator, if its own kernel can be split alike.
+    """Replace smaller operators by the original operator, if its kernel can be split in the same way.
 
     `graph` is the model's graph, and `whole_accesses` has the axes of its operators. `searched` is the result of the
     search. Raises InternalError if the new choices transfer more bytes.

@@ -24,7 +24,8 @@ def find_fitting(
 ) -> T | None:
     """Return the first plan that needs at most `limit_bytes` on each worker, or None.
 
-    Up to 12 numbers of workers are tried, from `least` up. `count_needed_bytes` returns the bytes that a plan needs.
+    `plan_for` is called for up to 12 numbers of workers, from `least` up. `count_needed_bytes` returns the bytes of a
+    plan.
     """
     for workers in _list_counts(least):
         try:

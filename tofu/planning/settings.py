@@ -137,7 +137,7 @@ class Settings:
     cache
         True if plans are remembered, so that each model is searched only once.
     algorithm, search_seconds
-        A name in `tofu.search.algorithms.ALGORITHMS`, and the effort of the exact search (`tofu.partition`).
+        A name in `tofu.search.algorithms.ALGORITHMS`, and the effort of the exact search in seconds.
     topology
         The levels of the interconnect. If set, plans minimise seconds instead of bytes.
     memory_limit

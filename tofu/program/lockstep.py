@@ -1,8 +1,7 @@
 """Programs as instructions that all workers run together (SPMD), for backends with collectives.
 
 A `Program` lists the nodes of each worker. Here, one instruction computes an operator on all workers, and a *value* is
-one array on each worker. A *transfer* is an instruction that computes a value from data of all workers. Values have
-numbers.
+one array on each worker. A *transfer* is an instruction that computes a value from data of all workers.
 
     values     4: x {0:2} {2:4}    5: x {0:4} {0:4}
     transfer   5 = 4 by pieces {reader 0, owner 1, 2:4} {reader 1, owner 0, 0:2} and each worker's own part

@@ -36,8 +36,8 @@ class TransferRules:
     splits_equally
         True if all parts of a dimension or axis must be equally long.
     overlaps
-        True if a length of 10 is split over 3 workers into overlapping parts (tofu/analysis/uneven.py). False if such a
-    dimension is not split.
+        True if a length of 10 is split over 3 workers into overlapping parts (tofu/analysis/uneven.py). Otherwise, it
+        is not split.
     overlaps_given
         Arguments of the step that may have overlapping parts: "none", "needed" (large arguments that have no equal
         parts), or "free" (all).

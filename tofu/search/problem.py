@@ -111,9 +111,10 @@ class Problem:
             yield replace(tied, layers=NO_PARTS)
 
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
-        """Return a copy in which equal layers and time steps may be split differently, if these choices do so.
+        """Return a copy for these fixed choices.
 
-        If all choices for equal time steps are the same, they hold for each of these steps.
+        Equal layers and time steps may be split differently if their fixed choices differ. Otherwise, a choice for one
+        time step holds for all equal steps.
         """
         layers = self.layers
         fixed = ((layers.operators, operators), (layers.tensors, tensors))

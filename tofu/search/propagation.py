@@ -21,7 +21,7 @@ from tofu.search.problem import Problem
 class Propagated:
     """Operator -> axis, and tensor -> dimension, for all operators and tensors that are split.
 
-    `short` has the tensors that are not split because this dimension is shorter than the number of workers.
+    `short` has tensors that are not split because the dimension is shorter than the number of workers.
     """
 
     operators: dict[int, int] = field(default_factory=dict)

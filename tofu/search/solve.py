@@ -38,7 +38,7 @@ class Effort:
     start
         A known plan. The exact search returns this plan or a better one.
     known_cost
-        The cost of a plan of another search. The exact search ends when it can find no cheaper plan.
+        The cost of another search's plan. The exact search ends when it can find no cheaper plan.
     """
 
     seconds: float = DEFAULT_SEARCH_SECONDS

@@ -29,8 +29,7 @@ class Sample(NamedTuple):
         The kind of the kernel (`tofu.simulation.kernels.name_kind`).
     contracted, other
         Operations in contractions such as matrix products, and other operations. For a fetch, the bytes of partial
-        results
-    that it adds, and the number of contiguous runs that it reads.
+        results that it adds, and the number of contiguous runs that it reads.
     size
         Bytes that the kernel reads and writes.
     """

@@ -61,16 +61,14 @@ class Rates:
     ----------
     contracted, other
         Type such as "float32" -> operations per second, in contractions such as matrix products, and in other
-        arithmetic.
-    Other types are as fast as "float32".
+        arithmetic. Other types are as fast as "float32".
     memory
         Bytes per second of the device's memory.
     call, call_of_several
         Seconds from one kernel to the next, on one device and on several.
     units, tile, half_depth
         The number of arithmetic units, the elements of a tile, and the number of products per element at which a
-    contraction runs at half speed.
-        With 0 units, all contractions run at full speed.
+        contraction runs at half speed. With 0 units, all contractions run at full speed.
     cache
         Bytes of the cache near a processor.
     measured
