@@ -13,7 +13,6 @@ FOLDER = Path(__file__).parent
 
 
 def list_benchmarks() -> Iterator[tuple[str, str]]:
-    """Yield the module and the first paragraph of the description of each benchmark."""
     for path in sorted(FOLDER.rglob("*.py")):
         source = path.read_text()
         if path != Path(__file__) and '__name__ == "__main__"' in source:

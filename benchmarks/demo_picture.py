@@ -42,7 +42,6 @@ def draw(path: Path, results: Mapping[str, Any]) -> None:
 
 
 def _draw_losses(axes: Any, losses: Mapping[str, Sequence[float]], accuracies: Mapping[str, Sequence[float]]) -> None:
-    """Draw the first run as a broad pale line, and the second thin and dark on top, so that differences show."""
     (one, many), steps = losses, range(1, len(next(iter(losses.values()))) + 1)
     axes.plot(steps, losses[one], color="#f0b46a", linewidth=4, solid_capstyle="round", label=_label(one, accuracies))
     axes.plot(steps, losses[many], color=BLUE, linewidth=1.1, label=_label(many, accuracies))

@@ -18,7 +18,7 @@ Box = tuple[int, ...]
 
 @dataclass(frozen=True)
 class FetchPiece:
-    """Box of the region, and the boxes that are added there, each as the number of an input and its first element."""
+    """A box of the region. `sources` are the boxes that are added there: (number of an input, first element)."""
 
     begin: Box
     extent: Box
@@ -27,7 +27,7 @@ class FetchPiece:
 
 @dataclass(frozen=True)
 class Fetch:
-    """Region of `shape` that is assembled from boxes of the inputs. Elements outside of all pieces get the value `fill`."""
+    """A region of `shape`, assembled from boxes of the inputs. Elements outside of all pieces get the value `fill`."""
 
     name: str
     shape: Box
@@ -82,7 +82,6 @@ def side_by_side(name: str, parts: int, rows: int, columns: int, padding: int = 
 
 
 def stacked(name: str, parts: int, cells: int) -> Fetch:
-    """Return a fetch of shards one after the other: every piece is contiguous."""
     pieces = tuple(FetchPiece((cells * i,), (cells,), ((i, (0,)),)) for i in range(parts))
     return Fetch(name, (cells * parts,), ((cells,),) * parts, pieces)
 
@@ -93,14 +92,13 @@ def summed(name: str, sources: int, cells: int) -> Fetch:
 
 
 def bordered(name: str, images: int, side: int) -> Fetch:
-    """Return images with a filled border of one element, as for a convolution split in space."""
+    """Return a fetch of images with a filled border of one element, as for a convolution split in space."""
     region = (images, side + 2, side + 2)
     shape = (images, side, side)
     return Fetch(name, region, (shape,), (FetchPiece((0, 1, 1), shape, ((0, (0, 0, 0)),)),))
 
 
 def random_fetch(seed: int, largest: int = 40) -> Fetch:
-    """Return a random fetch of 1 to 6 dimensions, with up to 8 sources for each piece."""
     rng = np.random.RandomState(seed)
     rank = rng.randint(1, 7)
     most = max(3, int(largest ** (2 / rank)))

@@ -69,7 +69,7 @@ def compare(name: str, workers: int, platform: str, search_seconds: float, auto_
 
 
 def count_work(name: str, workers: int, search_seconds: float) -> dict[str, float]:
-    """Return the work of all devices with each peer. Steps are compiled for CPUs, because XLA does not count work for absent GPUs."""
+    """Return {peer: work of all devices}. Steps are compiled for CPUs, because XLA does not count work for absent GPUs."""
     from benchmarks.jax_peers.peers import list_peers
 
     comparison = make_comparison(name, workers, "cpu", search_seconds)
@@ -118,7 +118,7 @@ def list_devices(workers: int, platform: str) -> Sequence[Any]:
 
 
 def set_environment(workers: int, platform: str) -> None:
-    """Give JAX virtual devices, before JAX is used."""
+    """Give JAX virtual devices. Call this before JAX is used."""
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={workers}"
     if platform != "tpu":

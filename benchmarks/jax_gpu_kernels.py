@@ -56,7 +56,7 @@ def make_attention_step(attend: Callable[..., Any]) -> Step:
 
 
 def train_layers(policy: Any) -> Step:
-    """Return a step with a scan over layers, whose residuals a checkpoint policy places."""
+    """Return a step with a scan over layers. The checkpoint policy `policy` places the residuals."""
     random = np.random.default_rng(0)
     weights = jnp.asarray(random.normal(size=(8, 1024, 1024)) / 32, jnp.float32)
     x = jnp.asarray(random.normal(size=(8192, 1024)), jnp.float32)

@@ -37,12 +37,10 @@ class Count:
 
     @property
     def is_missed(self) -> bool:
-        """True if the prediction is too far off."""
         return abs(self.predicted - self.compiled) > max(LARGEST * self.compiled, LEAST)
 
 
 def count_model(name: str, workers: list[int]) -> Iterator[Count]:
-    """Yield the counts of a model. Plain small models are in single precision, others in double precision."""
     import jax
 
     import tofu.jax

@@ -35,7 +35,7 @@ INDEX = jax.ShapeDtypeStruct((), "int32")
 
 @dataclass(frozen=True)
 class ComparedOperator:
-    """Operator as a function of an array split by rows, with the name of the best algorithm and its bytes on k workers."""
+    """An operator on an array that is split by rows. On k workers, the best algorithm transfers `least(k)` bytes."""
 
     function: Callable[..., Any]
     least: Callable[[int], float]
@@ -49,27 +49,27 @@ def move_none(workers: int) -> float:
 
 
 def exchange(size: int) -> Callable[[int], float]:
-    """Return the bytes if each worker sends a partial result of this size to each other."""
+    """Return the bytes if each worker sends a partial result of `size` bytes to each other worker."""
     return lambda workers: workers * (workers - 1) * size
 
 
 def shift(count: int) -> Callable[[int], float]:
-    """Return the bytes if each worker but one sends so many rows to a neighbor."""
+    """Return the bytes if each worker except one sends `count` rows to a neighbor."""
     return lambda workers: (workers - 1) * count * ROW
 
 
 def spread(count: int) -> Callable[[int], float]:
-    """Return the bytes if the worker that has so many rows sends each other worker its share."""
+    """Return the bytes if one worker has `count` rows, and sends each other worker an equal share."""
     return lambda workers: count * ROW * (workers - 1) / workers
 
 
 def reduce(count: int) -> Callable[[int], float]:
-    """Return the bytes of a reduce-scatter of so many rows. Each row is on one worker, which is unknown in advance."""
+    """Return the bytes of a reduce-scatter of `count` rows. Each row is on one worker, which is unknown in advance."""
     return lambda workers: (workers - 1) * count * ROW
 
 
 def exchange_all(times: int) -> Callable[[int], float]:
-    """Return the bytes of so many all-to-alls of the array. Each worker keeps its own part."""
+    """Return the bytes of `times` all-to-alls of the array. Each worker keeps its own part."""
     return lambda workers: times * ROWS * ROW * (workers - 1) / workers
 
 
@@ -78,12 +78,12 @@ def list_indices(count: int) -> Any:
 
 
 def scan(x: Any, reverse: bool = False) -> Any:
-    """Return sums over all rows up to each, by a tree of pairs."""
+    """Return the sum of each row and all rows before it, by a tree of pairs."""
     return lax.associative_scan(jnp.add, x, reverse=reverse)
 
 
 def count_tree(workers: int) -> float:
-    """Return the bytes if each of 12 levels of a tree sends a row to a neighbor, up and down."""
+    """Return the bytes if a row crosses each border between workers twice in each of 12 levels of a tree."""
     return 2 * 12 * (workers - 1) * ROW
 
 

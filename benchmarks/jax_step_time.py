@@ -95,7 +95,6 @@ def time_model(name: str, build: Callable[[], Any], rounds: int) -> StepTime:
 
 
 def draw(shapes: Any) -> Any:
-    """Return a tree of small random numbers, integers for classes and tokens."""
     import jax
     import numpy as np
 

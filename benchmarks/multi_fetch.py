@@ -49,7 +49,7 @@ def random_arrays(fetch: Fetch, dtype: str, seed: int) -> list[NDArray[Any]]:
 
 
 def check(gpu: Any, fetch: Fetch, dtype: str, seed: int) -> None:
-    """Run a fetch that overwrites its output, then a fetch that adds to it, and compare both results with NumPy."""
+    """Check a fetch that overwrites its output, and a fetch that adds to it. Compare with NumPy."""
     inputs = random_arrays(fetch, dtype, seed)
     placed = [gpu.place(array, i % gpu.gpus) for i, array in enumerate(inputs)]
     output = gpu.place(np.zeros(fetch.shape, dtype), 0)
@@ -76,7 +76,7 @@ def check_all(gpu: Any, random: int, plans: Sequence[Fetch]) -> None:
 
 
 def check_large(gpu: Any, columns: int = GIB + 1) -> None:
-    """Check three rows of single bytes at odd addresses: more items than a signed number of 32 bits counts."""
+    """Check a fetch of more than 2^31 single bytes, at odd addresses."""
     piece = FetchPiece((0, 0), (3, columns), ((0, (0, 1)),))
     fetch = Fetch("single bytes", (3, columns), ((3, columns + 1),), (piece,))
     source = gpu.cupy.empty((3, columns + 1), "uint8")
@@ -98,7 +98,6 @@ class TimedFetch:
 
 
 def timed_cases(plans: Sequence[Fetch], mib: int) -> list[TimedFetch]:
-    """Return fetches of `mib` MiB and of 64 MiB of float32, and fetches of real plans."""
     cells = mib * MIB // 4
 
     def rows(name: str, row_bytes: int, goal: float) -> TimedFetch:
@@ -120,7 +119,7 @@ def timed_cases(plans: Sequence[Fetch], mib: int) -> list[TimedFetch]:
 
 @dataclass(frozen=True)
 class Timing:
-    """Row of the table."""
+    """A row of the table."""
 
     case: TimedFetch
     bytes_moved: int
@@ -142,7 +141,6 @@ class Timing:
 
 
 def time_case(gpu: CupyGpus, case: TimedFetch, runs: int) -> Timing:
-    """Time the kernel, a copy and CuPy on the first GPU. Raise AssertionError if the results differ."""
     fetch, dtype = case.fetch, "float32"
     inputs = [_numbers(gpu.cupy, shape, i) for i, shape in enumerate(fetch.inputs)]
     output = gpu.cupy.empty(fetch.shape, dtype)

@@ -25,7 +25,7 @@ NEAR, FAR = (450e9, 5e-6), (50e9, 20e-6)
 
 @dataclass(frozen=True)
 class Request:
-    """A model to plan. `samples` is the extent of its batch. If `is_apart` is True, repeated layers are not recognized."""
+    """A model to plan. `samples` is the batch size. If `is_apart` is True, repeated layers are not recognized."""
 
     model: str
     samples: int
@@ -45,12 +45,11 @@ class Request:
 
     @property
     def has_links(self) -> bool:
-        """True if the devices have as many levels as are asked for."""
         return self.levels == "one" or (self.devices > HOST and self.devices % HOST == 0)
 
     @property
     def topology(self) -> dict[str, Any]:
-        """The option `topology`, in which all devices share the bandwidth of a level. One level needs none."""
+        """The option `topology`, for two levels. The devices of a level share its bandwidth."""
         if self.levels == "one":
             return {}
         levels = [
@@ -65,7 +64,7 @@ class Request:
 
 
 def _fix_data_parallelism(source: Source, devices: int, groups: int) -> Mapping[str, Any]:
-    """Return options that split the data over all devices, and weights and states only within each of `groups` groups."""
+    """Return options for data parallelism. Weights and states are split within each of `groups` groups."""
     rounds, copies = len(factorize(devices)), len(factorize(groups))
     hints: dict[str, Any] = {}
     for tensor in source.graph.tensors:
@@ -90,8 +89,8 @@ weights split within a host: plans that people make by hand, completed by a sear
 class Row:
     """A plan and the planner's cost. Bytes of a plan are for all devices, and memory is for one.
 
-    Processor seconds are: JAX's tracing alone, reading with tracing, search, and all else. `error` explains what is
-    missing.
+    The seconds are processor time: JAX's tracing alone, reading with tracing, search, and all else. `error` explains
+    what is missing.
     """
 
     request: Request
@@ -149,7 +148,6 @@ def _explain(row: Row, failure: Failure) -> dict[str, str]:
 
 
 def _plan(send: Send, request: Request) -> None:
-    """Send the fields of a row: first the plan, then the memory of a device."""
     import jax
 
     from tests.models.jax.language import transformer
@@ -194,14 +192,12 @@ def _plan(send: Send, request: Request) -> None:
 
 
 def _time(work: Callable[[], Any]) -> tuple[Any, float]:
-    """Return a result, and the processor seconds that it took."""
     started = time.process_time()
     result = work()
     return result, time.process_time() - started
 
 
 def _count_seconds(partition: Partition, links: Sequence[Link]) -> float:
-    """Return the seconds of communication, also of a plan that was searched for its bytes alone."""
     from tofu.search.cost import count_levels
 
     level_bytes, level_waits = count_levels(partition.choices)

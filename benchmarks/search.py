@@ -95,7 +95,6 @@ def stages(models: str | None, workers: int, runs: int, search_seconds: float) -
 
 
 def measure_family(family: str, size: int, workers: int, search_seconds: float) -> dict[str, float]:
-    """Return the number of operators, and processor seconds of reading a model and of each search."""
     model = FAMILIES[family][0](size)
     started = time.process_time()
     problem = model.read(Settings(workers)).problem
@@ -129,7 +128,10 @@ def scaling(workers: int, runs: int, search_seconds: float) -> None:
 
 
 def measure_optimality(name: str, workers: int, search_seconds: float) -> tuple[float, int, int, int]:
-    """Return the seconds of the exact search over all orders of the factors, and the bytes of its plan, bound and recursion."""
+    """Return the seconds of exact searches over all orders of the factors, and the bytes of three results.
+
+    These are the best plan, its lower bound, and the plan of the recursive search.
+    """
     problem = build_model(name, BATCHES[name.split("-")[0]]).read(Settings(workers)).problem
     orders = ALGORITHMS["exact"].list_orders(workers)
     arranged = [problem.arrange(Arrangement(order)) for order in orders]

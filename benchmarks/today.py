@@ -83,7 +83,7 @@ def list_requests(
     uneven: str | None,
     is_apart: bool,
 ) -> Iterator[list[Request]]:
-    """Yield the requests of each group. Two levels are left out unless there are several complete hosts."""
+    """Yield the requests of each group. Two levels need several complete hosts."""
     from tests.models.jax.large import MODELS
 
     for model, count, level in product(models, devices, levels):

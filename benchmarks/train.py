@@ -110,7 +110,10 @@ def measure_loss(module: Any, batch: Any) -> float:
 
 
 def run_steps(module: Any, batch: Any, steps: int) -> tuple[list[float], int, list[float]]:
-    """Train. Return the seconds of each step, the bytes that the last step read from other workers, and the first and last loss."""
+    """Train. Return the seconds of each step, the bytes that the last step read from other workers, and losses.
+
+    The losses are those after the first and after the last step.
+    """
     seconds, losses = [], []
     for step in track(range(steps), "training"):
         mx.nd.waitall()

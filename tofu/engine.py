@@ -61,36 +61,39 @@ class Measured:
 
 
 class FrontEnd(LowerableOperators, Protocol):
-    """Interface to a framework's operators: how they can be split or replaced."""
+    """Facts about a framework's operators, such as how each operator can be split."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return True if an operator draws random numbers: in training, or in inference if `for_training` is False."""
+        """Return True if `operator` draws random numbers.
+
+        If `for_training` is False, answer for inference, in which dropout draws none.
+        """
 
 
 class Backend(Protocol):
-    """Interface to a framework's execution graphs, which run on all workers.
+    """Builds and measures the graphs that the framework runs on all workers (devices).
 
     Attributes
     ----------
     measured
         "memory" if `measure` counts all buffers, "arguments" if it counts only the arguments of the step.
     unmeasured
-        A word in messages for memory that `measure` does not count, such as "workspace".
+        The name of the memory that `measure` does not count, such as "workspace". Messages use it.
     """
 
     measured: str
     unmeasured: str
 
     def build(self, source: Source, program: PlannedProgram) -> Any:
-        """Return the execution graph that runs `program`. `source` is the training step that was planned."""
+        """Build the framework's graph that runs `program`. `source` is the training step."""
 
     def measure(self, source: Source, choices: Choices) -> Measured:
-        """Return the memory that each worker needs if the step is split by `choices`, without building a graph."""
+        """Return the memory that each worker needs if `choices` split the step."""
 
     def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
-        """Predict the peak bytes of each worker, or return None if `measure` counts them exactly.
+        """Predict the peak memory of each worker in bytes. `build` returns the graph.
 
-        `build` builds the execution graph.
+        Return None if `measure` is already exact.
         """
 
     def check(
@@ -100,27 +103,27 @@ class Backend(Protocol):
         worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Raise InternalError if the execution graph `execution` is wrong.
+        """Raise InternalError if a graph that `build` returned is wrong.
 
-        For example, workers must read `communication_bytes` from each other, and need `worker_bytes` of memory.
+        For example, the graph must transfer `communication_bytes` between workers.
         """
 
     def measure_whole(self, source: Source) -> int:
-        """Return the bytes that one device needs if it runs the whole step alone."""
+        """Return the bytes that a single device needs for the whole step."""
 
     def predict_whole_peak(self, source: Source) -> int:
-        """Return the predicted peak of the bytes in use if one device runs the whole step alone."""
+        """Predict the peak memory in bytes if a single device runs the whole step."""
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
-        """Return the bytes that each kernel reads and writes on a worker, by the number of its operator.
+        """Return {operator number: bytes that its kernel reads and writes on a worker}.
 
-        Return None if the framework never combines operators in one kernel.
+        Return None if each operator runs as a separate kernel.
         """
 
 
 @dataclass(frozen=True)
 class Engine:
-    """The front end and the backend of a framework, and the rules by which the framework splits and transfers data."""
+    """A framework as the planner sees it: front end, backend and transfer rules."""
 
     front_end: FrontEnd
     backend: Backend

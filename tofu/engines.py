@@ -24,9 +24,9 @@ class Registration:
     name
         The name of the engine's folder and of the framework's package.
     model
-        Words that name a model of this framework in messages, such as "an MXNet symbol".
+        A model of this framework in words, such as "an MXNet symbol".
     files
-        A regular expression for the names of files that contain models of this framework.
+        Regular expression for the names of files with models of this framework.
     takes_functions
         True if a model can be a plain Python function.
     """
@@ -44,12 +44,12 @@ class Registration:
             raise TofuError(str(error)) from error
 
     def defines(self, model: Any) -> bool:
-        """Return True if `model` or its class is defined in the framework, or in Tofu's folder for the framework."""
+        """Return True if `model` comes from the framework, or from Tofu's package for the framework."""
         modules = [getattr(candidate, "__module__", None) for candidate in (*type(model).__mro__, model)]
         return any(f"{module}.".startswith((f"{self.name}.", f"tofu.{self.name}.")) for module in modules)
 
     def reads(self, file: str) -> bool:
-        """Return True if the regular expression `files` matches the file name."""
+        """Return True if the file name matches the pattern `files`."""
         return re.search(self.files, file) is not None
 
 
@@ -59,10 +59,7 @@ ENGINES = (MXNET, JAX)
 
 
 def find_engine(model: Any) -> Registration | None:
-    """Return the engine of the framework that defines `model`.
-
-    Plain functions belong to JAX. Return None if no engine fits.
-    """
+    """Return the engine of a model's framework: JAX for plain functions, None if unknown."""
     if _is_made_by_mxnet(model):
         return MXNET
     defining_engine = next((engine for engine in ENGINES if engine.defines(model)), None)
@@ -75,5 +72,5 @@ def _is_made_by_mxnet(model: Any) -> bool:
 
 
 def find_engine_of_file(name: str) -> Registration:
-    """Return the engine for the model that a user names: JAX for FILE.py or FILE.py:FUNCTION, otherwise MXNet."""
+    """Return JAX for "step.py" and "step.py:function", otherwise MXNet."""
     return next((engine for engine in ENGINES if engine.reads(name)), MXNET)

@@ -1,8 +1,7 @@
 """Errors that Tofu raises on purpose.
 
 A user can correct a `TofuError` by a change of the model, the shapes, the plan or the call. The message names the
-problem, the value seen, the value expected, and what to do. A `TofuError` is also a `ValueError`. An `InternalError` is
-a mistake in Tofu, and the message asks the user to report it.
+problem, the value seen, the value expected, and what to do. An `InternalError` is a mistake in Tofu.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class TofuError(ValueError):
 
 
 class DescriptionError(TofuError):
-    """The description of an operator (a formula that says how to compute it) is malformed. The message has file and line."""
+    """An operator's description (its formula) is malformed. The message names file and line."""
 
 
 class NotAffineError(DescriptionError):
@@ -30,7 +29,7 @@ class NotAffineError(DescriptionError):
 
 
 class UndescribedOperatorError(TofuError):
-    """The model has an operator without a description (a formula by which Tofu splits the operator)."""
+    """The model has an operator without a description. Tofu needs this formula to split the operator."""
 
 
 class ShapeError(TofuError):
@@ -42,7 +41,7 @@ class DeviceError(TofuError):
 
 
 class PlanError(TofuError):
-    """A plan, a hint (a split that the user fixes) or a planning option cannot be used for this model."""
+    """A plan, a hint or an option cannot be used for this model."""
 
 
 class InfeasibleError(TofuError):
@@ -62,7 +61,7 @@ class OutOfMemoryError(TofuError):
 
 
 class FileError(TofuError, OSError):
-    """A file cannot be written. The file's previous content is unchanged. This error is also an OSError, and sets `errno`."""
+    """A file cannot be written. Its previous content is unchanged. Also an OSError, which sets `errno`."""
 
     def __init__(self, message: str, number: int | None = None) -> None:
         super().__init__(message)
@@ -70,15 +69,15 @@ class FileError(TofuError, OSError):
 
 
 class NotReadyError(TofuError, AssertionError):
-    """Another function must be called first. The error is also an AssertionError, as in MXNet."""
+    """Another function must be called first. Also an AssertionError, as in MXNet."""
 
 
 class MissingParametersError(TofuError, RuntimeError):
-    """Parameters of the model were not passed. The error is also a RuntimeError, as in MXNet."""
+    """Parameters of the model were not passed. Also a RuntimeError, as in MXNet."""
 
 
 class ArgumentTypeError(ShapeError, TypeError):
-    """An argument has the wrong type, or is unknown. The error is also a TypeError, as in MXNet."""
+    """An argument has the wrong type, or is unknown. Also a TypeError, as in MXNet."""
 
 
 class InternalError(RuntimeError):
@@ -112,19 +111,19 @@ def on_one_line(error: object) -> str:
 
 
 def suggest(name: str, known: Collection[str], ending: str = "") -> str:
-    """Return " (did you mean ...?)" with the most similar `known` name, or ""."""
+    """Return a text such as " (did you mean weight?)", or "" if no `known` name is similar."""
     near = get_close_matches(name, known, n=1)
     return f" (did you mean {near[0]}{ending}?)" if near else ""
 
 
 def suggest_several(name: str, known: Collection[str]) -> str:
-    """Return "; did you mean ...?" with up to three similar `known` names, or "."."""
+    """Return "; did you mean weight, bias?" with similar `known` names. Without any, return "."."""
     near = get_close_matches(name, known)
     return f"; did you mean {', '.join(near)}?" if near else "."
 
 
 def explain_call(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a decorator for public functions. A call with wrong arguments then raises an error that shows `example`."""
+    """Return a decorator for functions. Calls with wrong arguments then raise an error that shows `example`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = signature(function)

@@ -15,7 +15,7 @@ def shorten_line(line: str) -> str:
 
 
 def list_some(names: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Return the first `most` names, and how many others there are: "a, b and 3 more"."""
+    """Join the first `most` names, and count the others: "a, b and 3 more"."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
@@ -25,7 +25,7 @@ def format_count(count: int, noun: str) -> str:
 
 
 def format_workers(factors: Sequence[int]) -> str:
-    """Return the number of workers and its prime factors: "6 workers (3 x 2)"."""
+    """Return "6 workers (3 x 2)" for the factors 3 and 2."""
     rounds = f" ({' x '.join(map(str, factors))})" if factors else ""
     return f"{format_count(prod(factors), 'worker')}{rounds}"
 

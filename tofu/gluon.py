@@ -1,4 +1,4 @@
-"""`tofu.gluon.partition`, which runs an MXNet Gluon block on several devices, with its parameters and its Trainer."""
+"""`tofu.gluon.partition`: run an MXNet Gluon block and its Trainer on several devices."""
 
 from mxnet import gluon as _of_mxnet
 

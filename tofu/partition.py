@@ -25,11 +25,11 @@ def partition(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
         - A training step for JAX, which is a function of arrays. The result is a function of the same arguments. See
           `tofu.jax.partition`.
     *arguments
-        The number of devices. For JAX, the step's example arguments follow, as a tuple of arrays or of their shapes.
+        The number of devices. For JAX, then a tuple of example arguments: arrays, or their shapes.
     **options
-        Options of the function named above, whose help explains them. All three functions have the options `plan`,
-        `hints`, `replicate`, `memory_limit`, `topology`, `algorithm`, `search_seconds`, `undescribed`, `on_infeasible`
-        and `cache`. You can also pass the number of devices as `workers` or, for MXNet, as `ngpus`.
+        Options of the function above that partitions this kind of model. All three functions have `plan`, `hints`,
+        `replicate`, `memory_limit`, `topology`, `algorithm`, `search_seconds`, `undescribed`, `on_infeasible` and
+        `cache`. The number of devices can also be passed as `workers` or, for MXNet, as `ngpus`.
 
     Returns
     -------
@@ -69,10 +69,10 @@ def simulate(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     model
         The model. A partitioned model is simulated on its workers, others on one device.
     *arguments
-        The machine: a name such as "8xH100", or the path of a file from `python -m tofu calibrate`. For a plain JAX
-        step, pass a tuple of example arguments or their shapes first.
+        The machine: a name such as "8xH100", or the path of a file from `python -m tofu calibrate`. A plain JAX step
+        needs a tuple of example arguments before the machine.
     **options
-        For an MXNet symbol, the shapes of its inputs. The optimizer keeps `states` tensors for each weight.
+        For an MXNet symbol, the shapes of its inputs, and `states`, the number of optimizer tensors for each weight.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     Parameters
     ----------
     model
-        A model for `tofu.partition`, or the partitioned model that it returned.
+        The model, or a result of `tofu.partition`.
     *arguments
         The machine, as in `tofu.simulate`. For a JAX step, pass the example arguments first, then the machine.
     **options

@@ -56,7 +56,7 @@ class Observer:
     _last: float = field(default_factory=time.perf_counter)
 
     def __call__(self, name: str, value: T) -> T:
-        """Record that the pass `name` has ended with the result `value`. Return the result."""
+        """Record the time of the pass `name`, which has just returned `value`. Return `value`."""
         now = time.perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
         if name in self.shown or "all" in self.shown:
@@ -66,7 +66,7 @@ class Observer:
 
 
 def show_value(value: Any) -> str:
-    """Return a value as text. For a sequence, each item is a line."""
+    """Return a value as text. Each item of a list or tuple is a line."""
     return "\n".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
@@ -85,7 +85,7 @@ class Task:
     source
         The step that the front end returned.
     whole_accesses
-        The possible splits of each operator of `source`.
+        The possible splits of each operator in `source`.
     problem
         The search problem. In its graph, some operators are *lowered*: replaced by several smaller operators.
     states
@@ -100,7 +100,7 @@ class Task:
     states: int = 0
 
     def measure(self, choices: Choices) -> Measured:
-        """Return the memory that each worker needs for `choices`, with the optimizer's arrays."""
+        """Return the memory that each worker needs for the split `choices`, including the optimizer's arrays."""
         restored, backend = self.restore_whole_operators(choices), self.engine.backend
         measured = backend.measure(self.source, restored)
         predicted = backend.predict_peak(lambda: backend.build(self.source, write_program(restored)))
@@ -112,7 +112,7 @@ class Task:
         return Measured(add_states(measured.worker_bytes), None if predicted is None else add_states(predicted))
 
     def write_program(self, choices: Choices) -> PlannedProgram:
-        """Return the program of all workers for `choices`.
+        """Return the program of all workers for the split `choices`.
 
         If the backend fuses operators, the program also lists the bytes that its kernels read and write.
         """
@@ -120,9 +120,9 @@ class Task:
         return replace(program, kernel_bytes=self.engine.backend.find_kernel_bytes(program))
 
     def restore_whole_operators(self, choices: Choices) -> Choices:
-        """Return the same choices with fewer operators *lowered* (replaced by several smaller operators).
+        """Return the split `choices` with fewer operators *lowered* (replaced by several smaller operators).
 
-        An operator stays lowered only if its own kernel cannot be split as in `choices`.
+        An operator stays lowered only if its own kernel cannot be split in this way.
         """
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
         return restore_whole_operators(self.source.graph, self.whole_accesses, choices, front_end, undescribed)
@@ -141,7 +141,7 @@ class Partition:
     task
         The training step that was planned.
     selection
-        The selected split, before whole operators were restored.
+        The result of the search, before `Task.restore_whole_operators`.
     """
 
     choices: Choices
@@ -151,7 +151,7 @@ class Partition:
 
     @cached_property
     def training(self) -> Any:
-        """The execution graph, which the framework runs on all workers. It is built and checked at the first access."""
+        """The graph that the framework runs on all workers. The first access builds and checks it."""
         return build_execution(self, observe_by_environment())
 
     @property
@@ -161,7 +161,7 @@ class Partition:
 
     @property
     def graph(self) -> Graph:
-        """The graph of the user's model, before smaller operators replace any operator."""
+        """The graph of the user's model, with all its original operators."""
         return self.source.graph
 
     @property
@@ -171,7 +171,7 @@ class Partition:
 
     @property
     def searched(self) -> Choices:
-        """The choices in `selection`, before whole operators were restored."""
+        """The split that the search selected, before `Task.restore_whole_operators`."""
         return self.selection.choices
 
     @property
@@ -226,7 +226,7 @@ def build_partition(task: Task, selection: Selection, observe: Observer, seconds
 
 @collect_rarely()
 def build_execution(partition: Partition, observe: Observer) -> Any:
-    """Write the program of all workers and build the execution graph. Raise InternalError if one of them is wrong."""
+    """Build the graph that the framework runs on all workers. Raise InternalError if it is wrong."""
     backend, plan = partition.task.engine.backend, partition.plan
     program = observe("program", write_program(partition.choices))
     if is_checked():
@@ -242,7 +242,7 @@ def build_execution(partition: Partition, observe: Observer) -> Any:
 def describe(
     task: Task, selection: Selection, choices: Choices, cost: _core.Cost, worker_bytes: tuple[int, ...], seconds: float
 ) -> Plan:
-    """Convert choices to a plan: replace the numbers of operators and tensors by names."""
+    """Return the plan for `choices`. It refers to operators and tensors by name, not by number."""
     problem, named, graph = choices.problem, name_choices(choices), task.source.graph
     level_bytes, level_waits = count_levels(choices)
     arrangement = selection.choices.problem.arrangement

@@ -96,17 +96,17 @@ class Plan:
     step_bytes
         The bytes that each round adds to `communication_bytes`. Negative if a round saves bytes.
     level_bytes
-        The bytes that cross each level of the interconnect, from the top, one level per round. A transfer counts in the
-        first round that puts its two workers into different parts. Empty for old plans.
+        The bytes that cross each level of the interconnect, from the top, one level per round. A transfer crosses the
+        level of the first round that separates its two workers. Empty for old plans.
     bandwidths, latencies
         Speed of each level in bytes per second, and its delay in microseconds. Empty if the search did not use them.
     level_waits
         Number of reads across each level in a training step. Simultaneous reads count as one.
     kept
-        Tensors that a worker reads only once, and keeps until their last use.
+        Tensors that a worker reads once, and then keeps until their last use.
     reread
-        Tensors that are read again for each time step of a recurrence. Without a memory limit, `kept` and `reread` are
-        empty.
+        Tensors that a worker reads again for each time step of a recurrence. `kept` and `reread` are empty without a
+        memory limit.
     worker_bytes, measured
         Bytes that each worker needs. `measured` is "memory" for all buffers, or "arguments" for the step's arguments
         alone.
@@ -173,7 +173,7 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with `digest`, a hash that shows later edits."""
+        """Return the plan with `digest`, the hash of its content. A later edit changes the hash."""
         return replace(self, digest=self._compute_digest())
 
     @property
@@ -297,7 +297,7 @@ class Plan:
         return "\n".join(lines)
 
     def describe_undescribed(self) -> str:
-        """Return a line that lists the operators without a description and their cost; "" if there are none."""
+        """Return a line about the operators without a description and their cost, or ""."""
         if not self.undescribed:
             return ""
         names = [f"{name} ({cost.reason})" for name, cost in self.undescribed.items()]

@@ -21,7 +21,7 @@ NO_MODELS = "no model has both"
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, the paper's number, the simulated number, and True if they agree."""
+    """A claim of the paper, with the paper's number and ours. `holds` is True if they agree."""
 
     claim: str
     paper: str
@@ -99,13 +99,11 @@ def _list_ratios(outcomes: OutcomeTable, names: Sequence[str], policy: str, base
 
 
 def _check_range(claim: str, ratios: Sequence[float], low: float, high: float) -> Claim:
-    """Compare the smallest and the largest ratio with the paper's. Differences up to 5 percentage points agree."""
     shown = f"{min(ratios):.0%} to {max(ratios):.0%}" if ratios else NO_MODELS
     holds = bool(ratios) and min(ratios) >= low - 0.05 and max(ratios) <= high + 0.05
     return Claim(claim, f"{low:.0%} to {high:.0%}", shown, holds)
 
 
 def _check_close(claim: str, values: Sequence[float], expected: float, margin: float) -> Claim:
-    """Compare one value, if there is one, with the paper's. Relative differences up to `margin` agree."""
     shown = NO_MODELS if not values else f"{values[0]:.3g}" if values[0] else "out of memory"
     return Claim(claim, f"{expected:g}", shown, bool(values) and abs(values[0] / expected - 1) <= margin)

@@ -39,7 +39,7 @@ SIDE = 0.8  # of a tensor in the picture
 
 @dataclass(frozen=True)
 class GroupRow:
-    """Splits of a group of residual blocks, and the GiB that its convolutions move for weights and for activations.
+    """How the residual blocks of a group are split, and the GiB that its convolutions move for weights and activations.
 
     A mixed block has convolutions that are split differently. Convolutions are counted by their split dimensions.
     """
@@ -97,7 +97,7 @@ def _name_split(axes: Sequence[str | None]) -> str:
 
 @dataclass(frozen=True)
 class RepeatedBlock:
-    """Tensors of a block's convolutions (activation and weight of each), and the number of blocks with the same layouts."""
+    """The tensors of a block's convolutions (activation and weight of each). `times` blocks have the same layouts."""
 
     group: int
     tensors: tuple[int, ...]
@@ -105,7 +105,7 @@ class RepeatedBlock:
 
 
 def list_blocks(problem: Problem, choices: Choices) -> Iterator[RepeatedBlock]:
-    """Yield a block of each group with the layouts that most of its blocks have."""
+    """Yield one of the blocks with the most frequent layouts, for each group."""
     groups: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for operator in problem.graph.operators:
         match = CONVOLUTION.fullmatch(operator.name)

@@ -11,7 +11,7 @@ from tofu.report.picture import new_figure
 
 
 def draw_throughput(outcomes: Mapping[str, Mapping[str, PolicyOutcome]], path: Path) -> None:
-    """Draw Figures 8 and 9: the share of the ideal throughput of each policy, labelled with samples per second."""
+    """Draw Figures 8 and 9: each policy's throughput as a share of the ideal, labelled with samples per second."""
     policies = [p for p in dict.fromkeys(policy for own in outcomes.values() for policy in own) if p != "ideal"]
     figure = new_figure(path, max(7, 0.9 * len(outcomes)), 4.5)
     axes = figure.add_subplot()
@@ -33,7 +33,7 @@ def draw_throughput(outcomes: Mapping[str, Mapping[str, PolicyOutcome]], path: P
 
 
 def draw_algorithms(results: Sequence[AlgorithmResult], path: Path) -> None:
-    """Draw Figure 10: seconds of a step by algorithm, computation below, communication striped above."""
+    """Draw Figure 10: the seconds of a step for each algorithm, with computation below communication."""
     models = list(dict.fromkeys(result.model for result in results))
     figure = new_figure(path, 4.5 * len(models), 4)
     for number, model in enumerate(models, 1):

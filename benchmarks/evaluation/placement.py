@@ -50,7 +50,8 @@ def place_layers(program: PlannedProgram, devices: int) -> list[int]:
 def measure_placed_memory(program: PlannedProgram, devices: Sequence[int], states: int) -> list[int]:
     """Return the bytes that each device needs.
 
-    It holds variables, gradients and optimizer states for the whole step. A computed tensor is freed after its last use.
+    A device holds variables, gradients and optimizer states for the whole step. A computed tensor is freed after its
+    last use.
     """
     tables, graph = program.tables, program.graph
     weights = set(graph.updated)
@@ -80,7 +81,7 @@ def measure_placed_memory(program: PlannedProgram, devices: Sequence[int], state
 
 
 def spread_tasks(program: PlannedProgram, devices: Sequence[int], machine: Machine, states: int) -> Tasks:
-    """Return the tasks of one device spread over several, with a copy of each tensor for each device that reads it."""
+    """Spread the tasks of one device over several. Each tensor is copied to the devices that read it."""
     own = make_tasks(program, machine, states, shares_buffers=False)
     node_bytes = np.bincount(program.tables.entry_node, program.entry_bytes, len(devices))
     worker = [*devices, *(devices[own.waits_for[task][0]] for task in range(len(devices), len(own)))]

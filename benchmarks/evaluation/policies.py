@@ -26,7 +26,7 @@ Plan: TypeAlias = "tuple[PlannedProgram, tuple[int, ...]] | TofuError"
 
 
 class Programs:
-    """Programs of one model by batch, each built once and simulated on several machines.
+    """Programs of one model for several batch sizes. Each is built once, and simulated on several machines.
 
     `build` returns the model of a batch size.
     """
@@ -52,7 +52,7 @@ class Programs:
 
 @dataclass(frozen=True)
 class PolicyOutcome:
-    """Throughput of a model trained in one way, in samples per second of all devices. It is 0 if no batch fits.
+    """Samples per second of all devices for a model that is trained in one way; 0 if no batch fits.
 
     `communication` is the share of the time that is not computation.
     """
@@ -70,13 +70,13 @@ class PolicyOutcome:
 
 
 def run_ideal(programs: Programs, batch: int, machine: Machine) -> PolicyOutcome:
-    """Simulate one device with unlimited memory, times 8."""
+    """Simulate one device with unlimited memory. Its throughput counts 8 times."""
     program, needed = programs.one_device(batch)
     return PolicyOutcome(programs.model, "ideal", batch, DEVICES * _get_throughput(program, machine), 0.0, needed)
 
 
 def run_small_batch(programs: Programs, batches: Sequence[int], machine: Machine) -> PolicyOutcome:
-    """Simulate one device at the largest batch that fits, times 8, without exchanging gradients."""
+    """Simulate one device at the largest batch that fits. Its throughput counts 8 times, without communication."""
     for batch in batches:
         program, needed = programs.one_device(batch)
         if needed <= machine.usable_bytes:
@@ -105,7 +105,7 @@ def run_partitioned(programs: Programs, batches: Sequence[int], machine: Machine
 
 
 def run_swapping(programs: Programs, batches: Sequence[int], machine: Machine) -> PolicyOutcome:
-    """Simulate devices that each train the whole model and swap with the host, at the fastest batch."""
+    """Simulate devices that each train the whole model and swap with the host. Take the fastest batch."""
     return max((_swap(programs, batch, machine) for batch in batches), key=lambda outcome: outcome.throughput)
 
 
@@ -122,7 +122,7 @@ def _swap(programs: Programs, batch: int, machine: Machine) -> PolicyOutcome:
 
 
 def run_placement(programs: Programs, batches: Sequence[int], machine: Machine) -> PolicyOutcome:
-    """Simulate layers on devices, round robin, with the time steps pipelined, at the largest batch that fits."""
+    """Simulate layers placed on devices in turn, with pipelined time steps. Take the largest batch that fits."""
     for batch in batches:
         program, _ = programs.one_device(batch)
         devices = place_layers(program, DEVICES)

@@ -49,7 +49,7 @@ RUNS = 5
 
 @dataclass(frozen=True)
 class SearchTime:
-    """Time of one search on one model, estimated from the number of states if `is_counted`, and the bytes of its plan."""
+    """Time of one search on one model. If `is_counted` is True, it is estimated from the number of states."""
 
     model: str
     method: str
@@ -64,7 +64,7 @@ def _read(name: str) -> Problem:
 
 
 def time_search(name: str, algorithm: str) -> tuple[float, int]:
-    """Return the seconds of a search, coarsening and cost tables included, and the bytes that its plan moves."""
+    """Return the seconds of a search (with coarsening and cost tables), and the bytes that its plan moves."""
     problem = _read(name)
     started = time.perf_counter()
     choices = ALGORITHMS[algorithm].solve(problem, effort=Effort(60)).choices
@@ -72,7 +72,7 @@ def time_search(name: str, algorithm: str) -> tuple[float, int]:
 
 
 def count_states(name: str) -> tuple[float, float]:
-    """Return the states of the dynamic program over the coarse graph: for all rounds at once, and round by round.
+    """Return the number of states of the paper's dynamic program: for all rounds at once, and round by round.
 
     The states of a group (a forward operator, its gradients, and their tensors) are the partitions of these tensors.
     Orders of the same splits count once.

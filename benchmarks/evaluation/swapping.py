@@ -22,7 +22,7 @@ Item = tuple[str, int]  # "entry" of the program or "state" of a parameter, and 
 
 
 def swap(program: PlannedProgram, tasks: Tasks, memory_bytes: int, bandwidth: float, states: int) -> float | None:
-    """Return the seconds of a step in a steady state, or None if a kernel alone needs more than the memory."""
+    """Return the seconds of a step in a steady state, or None if one kernel needs more than the memory."""
     uses, sizes, writes = _list_uses(program, tasks, states)
     order = [task for task in range(len(tasks)) if tasks.seconds[task] > 0]
     positions: dict[Item, list[int]] = defaultdict(list)
@@ -74,8 +74,6 @@ def _list_uses(
 
 
 class _SwappingDevice:
-    """Memory and host link of a device while its kernels run."""
-
     def __init__(
         self,
         memory_bytes: int,
@@ -145,7 +143,7 @@ class _SwappingDevice:
         return True
 
     def _choose_victim(self, position: int, pinned: set[Item]) -> Item | None:
-        """Return the least recently used item that no kernel needs soon, or else the least recently used item."""
+        """Return the least recently used item, preferably one that no kernel needs soon."""
         fallback = None
         for item in self._resident:
             if item in pinned:

@@ -1,4 +1,4 @@
-"""CSV files with one line for each frozen dataclass, and the commit that each part of the evaluation was measured with."""
+"""CSV files of the evaluation, and the commit with which each part was measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMITS = "commits.json"
 
 
 def write_table(path: Path, rows: Iterable[Any]) -> None:
-    """Write rows of one dataclass, whose fields are numbers, words or truth values. Fractions get six digits."""
+    """Write rows of one dataclass with numbers, words and truth values. Floats get six digits."""
     values = [{name: _format(value) for name, value in asdict(row).items()} for row in rows]
     with open(path, "w", newline="") as file:
         if values:

@@ -17,7 +17,10 @@ SPLIT_BY_MEGATRON = {"q": 1, "k": 1, "v": 1, "o": 0, "up": 1, "down": 0, "embed"
 
 
 def megatron(tensor_axes: int) -> Peer:
-    """Return Megatron's peer: columns, then rows, over the last axes of the mesh, and the batch over the others."""
+    """Return Megatron's peer. Weights are split over the last `tensor_axes` mesh axes, and the batch over the others.
+
+    Weights are split by columns and by rows in turn.
+    """
 
     def plan(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
         kept = len(mesh.axis_names) - tensor_axes
@@ -48,7 +51,7 @@ def list_peers(workers: int) -> Mapping[str, Peer]:
 
 
 def choose_by_xla(step: Callable[..., Any]) -> Peer:
-    """Return XLA's auto-sharding, for TPUs only: it shards all arguments over any axes of the mesh."""
+    """Return XLA's auto-sharding, for TPUs only. It may shard each argument over any axes of the mesh."""
 
     def plan(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
         from jax._src.sharding_impls import AUTO  # it has no public name

@@ -1,4 +1,4 @@
-"""The result of the analysis for given shapes: along which axes an operator can be split, and what each part accesses.
+"""The result of the analysis for given shapes: an operator's axes, and the elements that each part accesses.
 
 An *axis* is an index variable along which the operator can be split. A *part* of the operator is the work of one
 worker: a range of each axis.
@@ -34,12 +34,10 @@ class Combine(IntEnum):
 
 
 class Row(NamedTuple):
-    """The range of elements that a part of an operator accesses along one dimension of a tensor.
+    """The elements that a part of an operator accesses along one tensor dimension.
 
-    The index of the dimension is a sum, such as `2 * i + k`. `terms` lists its axes with their coefficients, as
-    pairs. The rest of the sum is at least `lower` and below `upper`. For example, `Row(((0, 2),), 0, 3)` is `2 * i + k`
-    with k in [0, 3). A part with i in [4, 6) accesses [8, 13). If no axis in `terms` is split, the part accesses the
-    whole dimension.
+    `Row(((0, 2),), 0, 3)` stands for the index 2 * i + k, in which axis 0 is i, and 0 <= k < 3. A part with i in [4, 6)
+    accesses [8, 13). If no axis in `terms` is split, the part accesses the whole dimension.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -48,10 +46,9 @@ class Row(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A dimension that a tensor lacks, because it is one slice of the other tensors.
+    """A dimension that one tensor lacks. For example, each input of a stack is one slice of the output.
 
-    For example, each input of a stack is one slice of the output along dimension `dimension`. `row` is the range of
-    slices that a part accesses, counted from this tensor's slice.
+    `dimension` is its number in the larger tensor. `row` is a part's range of slices. The smaller tensor is slice 0.
     """
 
     dimension: int
@@ -65,9 +62,9 @@ class InputAccess:
     Attributes
     ----------
     addend_axes
-        Axes along which only the first part reads the input, such as a bias. Other parts read zeros.
+        Axes along which only the first part reads the input. Other parts read zeros, so that a bias is added once.
     fill
-        The number that is read outside the tensor.
+        The value of elements outside the tensor, such as 0 for padding.
     is_read
         False if the kernel uses only the input's shape.
     absent
@@ -94,7 +91,7 @@ class OutputAccess:
     absent
         A dimension of the inputs that the output lacks, or None.
     has_zero_terms
-        True if the terms of the formula's sums are zero for zero inputs, as in a sum of a * b, but not of exp(a).
+        False if a term of a sum can be nonzero for zero inputs, such as exp(a).
     """
 
     rows: tuple[Row, ...]
@@ -129,8 +126,8 @@ class OperatorAccess:
     is_random
         True if the operator draws random numbers.
     fetched_axes
-        Axes along which the operator only moves elements. If it is split along such an axis, no kernel runs, and
-        workers read the elements from each other.
+        Axes along which the operator only moves elements. Along such an axis, no kernel runs: workers read the elements
+        from each other.
     is_always_fetched
         True for operators such as a slice, which need no kernel.
     outer_axes
@@ -181,9 +178,9 @@ class OperatorAccess:
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
     ) -> dict[str, Anything]:
-        """Return the attributes whose values on this worker differ from the whole operator's, such as `num_filter`.
+        """Return the attributes that this worker must change, such as a smaller `num_filter`.
 
-        `local_ranges` has the range (begin, end) of each split axis that the worker computes.
+        `local_ranges` maps each split axis to this worker's range (begin, end).
         """
         local_ranges = self.with_description_names(local_ranges)
         local = Local(self.attributes, self.variable_extents, local_ranges, local_input_shapes, local_output_shapes)

@@ -33,10 +33,10 @@ Variables = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Operations:
-    """Arithmetic operations: `per_point` operations for each combination of values of `variables`.
+    """A number of arithmetic operations: `per_point` for each combination of values of `variables`.
 
     For the sum over k of a[i, k] * b[k, j], `depth` is (k,). `reuse` has the variables that each factor lacks: (j,) for
-    a and (i,) for b. A kernel reads a[i, k] only once for all values of j.
+    a, and (i,) for b. For example, a kernel reads a[i, k] once for all j.
     """
 
     per_point: int

@@ -3,8 +3,7 @@
 On each worker, the framework's own kernel runs on a part of the tensors. An axis can be split if the kernel then
 computes the same part of the result. The kernel sees only the shapes of its part, and counts positions from zero. So
 this module evaluates the description at the whole shapes and at the shapes of a part. It rejects the axis if the
-lengths, strides or offsets along other axes differ. Most axes (`Pattern.plain_axes`) need no comparison. Operators that
-only move elements need no kernel (`movement`).
+lengths, strides or offsets along other axes differ.
 
 If several variables index one dimension, the inner variable is a *nested* axis. It can be split only after the outer
 variables were split into parts of length 1.

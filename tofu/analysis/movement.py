@@ -1,8 +1,7 @@
 """Recognition of operators that only move elements: concatenation, slices, padding and stacks.
 
-Such an operator shifts each input by a fixed distance. Workers can therefore read the shifted elements directly from
-each other, without the operator's kernel. The kernel often cannot compute a part of the output, because it counts
-positions from the start of the part.
+Such an operator shifts each input by a fixed distance. Workers can read the shifted elements directly from each other.
+The operator's kernel often cannot compute a part of the output, because it counts positions from zero.
 
 The inputs of a stack have one dimension less than the output: each input is one slice of the output.
 """
@@ -21,9 +20,9 @@ Indices = tuple[IndexNumbers, ...] | None
 
 
 class AbsentElement(NamedTuple):
-    """A dimension that a tensor lacks, because it is one slice of the other tensors.
+    """A dimension that one tensor lacks. For example, each input of a stack is one slice of the output.
 
-    `axis` is the dimension's index variable, and `position` is the slice's index.
+    `axis` is the dimension's index variable, and `position` is the index of the slice.
     """
 
     dimension: int
@@ -34,9 +33,10 @@ class AbsentElement(NamedTuple):
 def find_absent(
     pattern: Pattern, indices_by_tensor: Sequence[list[Indices]], extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, ...] | None:
-    """Find the dimension that each tensor lacks, as in a stack, first for the inputs, then for the outputs.
+    """Return the dimension that each input, and then each output, lacks (or None).
 
-    The item is None for a tensor that lacks no dimension. Return None if the operator does more than shift inputs.
+    For example, each input of a stack lacks one dimension of the output. Return None if the operator does more than
+    shift its inputs.
     """
     if pattern.moved_elements is None:
         return None
@@ -66,7 +66,10 @@ def find_absent(
 
 
 def find_moves(pattern: Pattern, indices_by_tensor: Sequence[list[Indices]]) -> tuple[tuple[Move, ...], ...]:
-    """List, for each output, the inputs that the operator copies or adds to it. Return () if it does more."""
+    """Return, for each output, the inputs that are copied or added to it.
+
+    Return () if the operator does anything else.
+    """
     description, attributes = pattern.trace.description, pattern.trace.attributes
     moves = []
     for target, elements in enumerate(pattern.moved_elements or (), len(pattern.inputs)):

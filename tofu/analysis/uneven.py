@@ -18,7 +18,10 @@ def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces shared elements, such as 0 for a sum, or None."""
+    """Return the number that replaces elements shared by two workers, such as 0 for a sum.
+
+    Return None if nothing needs to be replaced, as for a maximum.
+    """
     neutral_numbers = {
         NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE
     }
@@ -26,7 +29,7 @@ def find_neutral(access: OperatorAccess, axis: int) -> int | None:
 
 
 def find_dimension(rows: tuple[Row, ...], axis: int) -> int | None:
-    """Return the dimension whose index contains only `axis`, or None."""
+    """Return the dimension whose index is just the variable `axis`, or None."""
     return next((d for d, row in enumerate(rows) if row == Row(((axis, 1),), 0, 1)), None)
 
 

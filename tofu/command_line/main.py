@@ -64,10 +64,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the user typed.
-
-        `verify MODEL` becomes `verify-model MODEL`. The word `jax`, as in version 0.3's `jax plan`, is dropped.
-        """
+        """Turn `verify MODEL` into `verify-model MODEL`. Drop the word `jax`, as in version 0.3's `jax plan`."""
         if arguments[:1] == ["jax"]:
             arguments = arguments[1:] or ["--help"]
             click.echo(f"python -m tofu {' '.join(arguments[:1])} is for JAX, too: leave out jax.", err=True)

@@ -304,7 +304,7 @@ def _verify_signature(names: Sequence[str], shapes: Sequence[str], attributes: S
 def complete_shapes(
     operator: str, attributes: Mapping[str, str], first_shapes: Sequence[tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
-    """Infer the shapes of all inputs of an operator, including auxiliary states, from the shapes of the first inputs."""
+    """Infer the shapes of all inputs, including auxiliary states, from the shapes of the first inputs."""
     try:
         symbol = compose(operator, attributes, len(first_shapes))
         with redirect_stdout(StringIO()):  # MXNet prints its arguments

@@ -83,9 +83,9 @@ def takes(options: tuple[Decorator, ...]) -> Decorator:
 
 
 def pop_planning(command_options: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
-    """Remove the planning options from a command's options. Return these options as arguments for `tofu.partition`.
+    """Remove the planning options from `command_options`. Return (workers, other planning options).
 
-    The first result is the number of workers, or None if `--plan` determines it.
+    `workers` is None if `--plan` determines the number.
     """
     workers = command_options.pop("workers")
     texts = {name: command_options.pop(name) for name in OPTIONS if name in command_options}
@@ -94,13 +94,13 @@ def pop_planning(command_options: dict[str, Any]) -> tuple[int | None, dict[str,
 
 
 def check_folder(option: str, path: Path | None) -> None:
-    """Raise TofuError if the folder of an output file does not exist. Commands call this before a long search."""
+    """Raise TofuError if the folder of an output file does not exist."""
     if path is not None and not path.absolute().parent.is_dir():
         raise TofuError(f"{option} {path}: there is no folder {path.absolute().parent}. Make it first.")
 
 
 def check_plot(path: Path | None) -> None:
-    """Raise TofuError if a picture cannot be saved to `path`. Commands call this before a long search."""
+    """Raise TofuError if a picture cannot be saved to `path`."""
     check_folder("--plot", path)
     if path is not None:
         check_picture(path)

@@ -100,32 +100,33 @@ class ModelRequest(Protocol):
         """Return the same request for `workers` workers."""
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Simulate several ways to train on `machine`, for each number of workers in `counts`.
+        """Simulate plans on `machine` for each number of workers in `counts`. Recommend one.
 
-        The optimizer stores `states` arrays for each weight. `report` receives the name of each way before planning.
+        The optimizer stores `states` arrays for each weight. `report` is called with each plan's name before its
+        search.
         """
 
     def verify(self, dtype: str | None, seed: int, **own: Any) -> Agreement:
-        """Run the model on one device and on all workers, and compare. `own` are the options of one engine."""
+        """Run the model on one device and on all workers, and compare. `own` are options of this engine alone."""
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Make Tofu's plans and hand-made plans. Return a function that prints all of them.
+        """Make Tofu's plans and hand-made plans. Return a function that prints them.
 
-        `report` receives the name of each plan before planning.
+        `report` is called with each plan's name before its search.
         """
 
     def report_memory(self, **options: Any) -> MemoryComparison:
-        """Return the memory of a step on one device and on every worker. `options` are the options of one engine."""
+        """Return the memory of a step on one device and on every worker. `options` are options of this engine alone."""
 
 
 def takes_model(
     *, only: Registration | None = None, instead: str = "", stores: bool = True, **context: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a decorator that adds the argument MODEL and the planning options to a command.
+    """Return a decorator that adds the argument MODEL and the planning options to a command.
 
-    The command receives a `ModelRequest` with all these options. If it supports only one engine, pass this engine as
-    `only`, and advice for users of other engines as `instead`. `stores=False` leaves out `--uneven` and `--donate`.
-    `context` is passed to the engine's `read_request`.
+    The command receives them as a `ModelRequest`. If it supports only one engine, pass this engine as `only`, and
+    advice for users of other engines as `instead`. `stores=False` leaves out `--uneven` and `--donate`. `context` is
+    passed to the engine's `read_request`.
     """
     options: tuple[Decorator, ...] = (MODEL, *PLANNING) if only == JAX else (MODEL, SHAPE, *PLANNING, UNROLL)
     if only != MXNET:

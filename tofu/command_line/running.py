@@ -42,7 +42,7 @@ class HasProblems(Protocol):
 
     @property
     def case(self) -> Any:
-        """The case. It prints as its name."""
+        """The verified case. `str(case)` is its name."""
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def print_outcome(
     show: Callable[[Console], None],
     start_seconds: float,
 ) -> None:
-    """Print the results of a verification, with `show` or as JSON. Then print the time and the memory that were needed.
+    """Print the results of a verification, with `show` or as JSON. Then print its time and memory.
 
     `start_seconds` is a value of `time.monotonic`. The memory is the peak of the largest process.
     """
@@ -87,5 +87,5 @@ def print_outcome(
 
 
 def list_explained_cuts(results: Iterable[Any]) -> list[str]:
-    """List the splits that kernels compute correctly, but that Tofu rejects, with the reasons."""
+    """List splits that Tofu rejects although the kernel computes them correctly. Show the reasons."""
     return [f"{missing.op}: {missing.cut}: {reason}" for result in results for missing, reason in result.explained]

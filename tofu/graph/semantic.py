@@ -68,7 +68,7 @@ class Tensor:
 
     @property
     def moved_item_bytes(self) -> int:
-        """The bytes that a step transfers for one element, in all iterations of a loop together."""
+        """The bytes of one element, times the number of transfers in a training step."""
         return self.item_bytes * self.times
 
     @property
@@ -93,14 +93,14 @@ class Operator:
     mutates
         The positions of inputs that the operator updates in place.
     ignored
-        The positions of inputs of which the operator reads only the shapes.
+        The positions of inputs whose elements the operator does not read.
     annotations
         Names of attributes that do not affect the results.
     sums_gradients
         True if the operator adds up the gradients of a tensor that several operators read.
     leader
-        If several smaller operators (*parts*) replace one operator (`tofu.lowering`), the number of the first part. All
-        parts are split alike.
+        The number of the first *part*, if this is a later part. Parts are smaller operators that replace one operator
+        (`tofu.lowering`). They are split alike.
     is_inner
         True for all parts except the last. Plans do not list inner parts.
     is_added
@@ -108,7 +108,7 @@ class Operator:
     origin
         Data for the framework's backend.
     dimension_names
-        Names for each tensor's dimensions, or "". A part's axes get these names.
+        Names for each tensor's dimensions, or "". They also become names of axes.
     scope
         Path of the operator in the user's model, such as `encoder/block_0`.
     is_gradient
@@ -151,7 +151,7 @@ class Operator:
 
 
 class SourceLines(Mapping[str, str]):
-    """The line of the user's program for each operator, by name."""
+    """Operator name -> its line in the user's program."""
 
     def __init__(self, operators: tuple[Operator, ...] = ()) -> None:
         self._find_line_by_name = {
@@ -221,14 +221,14 @@ class Graph:
 
     @cached_property
     def updates(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of tensors that must be split alike: a variable and its gradient, or a variable and its next value."""
+        """Pairs of tensors that must be split alike: a variable with its gradient, or with its next value."""
         gradients = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
         carried_values = ((carry.tensor, value) for carry in self.carries for value in carry.values)
         return (*gradients, *sorted(self.next_values.items()), *carried_values)
 
     @cached_property
     def results(self) -> frozenset[int]:
-        """The results: outputs, gradients, next values of variables, and values for the next iteration of a loop."""
+        """Outputs, gradients, next values of variables, and values for the next iteration of a loop."""
         carried_values = (value for carry in self.carries for value in carry.values)
         return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values(), *carried_values))
 
@@ -254,9 +254,9 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """The operators that plans list.
+        """For each operator, the number of the operator that plans list in its place.
 
-        If several operators replace an operator of the model, only the last is listed.
+        If several smaller operators replace an operator of the model, plans list only the last.
         """
         last_part_by_leader = {
             operator.leader: position

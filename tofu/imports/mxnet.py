@@ -100,7 +100,7 @@ def import_mxnet() -> None:
 
 
 def import_native_layer() -> None:
-    """Import `tofu._mxnet`. Raise ImportError if only one of `tofu._mxnet` and MXNet is for CUDA."""
+    """Import `tofu._mxnet`. Raise ImportError if it or MXNet, but not both, was built for CUDA."""
     import mxnet
 
     _mxnet = import_native("_mxnet")
@@ -114,17 +114,14 @@ def import_native_layer() -> None:
 
 
 def prepare() -> None:
-    """Prepare Python for the import of MXNet: NumPy's names and the CUDA libraries."""
+    """Restore the names that NumPy removed and load CUDA libraries, so that MXNet can be imported."""
     restore_numpy_names()
     check_flavours()
     load_cuda_libraries()
 
 
 def load() -> None:
-    """Import MXNet and Tofu's native code for it.
-
-    Raise a short ImportError if an import fails.
-    """
+    """Import MXNet and Tofu's native code for it. Raise a short ImportError if this fails."""
     prepare()
     import_mxnet()
     import_native_layer()
@@ -166,7 +163,7 @@ class _PreparingLoader(Loader):
 
 
 def set_up() -> None:
-    """Extend MXNet if possible. Problems are reported when Tofu is used."""
+    """Extend MXNet's functions if MXNet can be imported. Otherwise, errors are raised when Tofu is used."""
     with suppress(ImportError):
         import_module("tofu.mxnet")
 

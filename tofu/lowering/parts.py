@@ -1,7 +1,4 @@
-"""Lowerings: rules that replace an operator of the graph, the *whole* operator, by smaller operators, the *parts*.
-
-Parts have descriptions, so the search treats them like all other operators.
-"""
+"""Lowerings: rules that replace an operator, the *whole* operator, by smaller operators, the *parts*."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 class Parts:
     """The smaller operators, or *parts*, that replace the operator `whole`.
 
-    `position` and `first_tensor` are the numbers of the first part and of the first new tensor in the lowered graph.
+    In the lowered graph, the first part has the number `position`, and the first new tensor `first_tensor`.
     """
 
     whole: Operator
@@ -57,10 +54,7 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add a part. `names` are the names of dimensions for `Operator.dimension_names`.
-
-        Add the last part with `last_operator` instead.
-        """
+        """Add a part, except the last. `names` are its `Operator.dimension_names`."""
         full_name = f"{self.whole.name}/{name}"
         self._add(full_name, op, attributes, inputs, outputs, is_inner=True, origin=origin, dimension_names=names)
 
@@ -74,9 +68,9 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add the last part, which has the name and the outputs of the whole operator.
+        """Add the last part, with the name and outputs of the whole operator.
 
-        Pass `outputs` if the part writes only some of these outputs.
+        Pass `outputs` if it writes only some of them.
         """
         outputs = self.whole.outputs if outputs is None else outputs
         name = self.whole.name
@@ -124,11 +118,11 @@ Lowerings = Mapping[str, Lowering]
 
 
 class LowerableOperators(OperatorDescriptions, Protocol):
-    """Interface to a framework's operators: how to split them, and which smaller operators can replace them."""
+    """Facts about a framework's operators: how to split them, or replace them by smaller operators."""
 
     @property
     def lowerings(self) -> Lowerings:
-        """The rules that replace operators by smaller ones, by the operator's name."""
+        """Operator name -> the rule that replaces the operator by smaller ones."""
 
 
 def find_lowering(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Lowering | None:

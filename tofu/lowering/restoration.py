@@ -1,8 +1,7 @@
 """Restore whole operators after the search, if their own kernels can be split as the plan says.
 
 During the search, smaller operators (*parts*) replace every operator that has a lowering (a rule for this). But the
-kernel of a whole operator is faster. So operators run in parts only if their own kernels cannot be split as in the
-plan.
+kernel of a whole operator is faster. So parts remain only if this kernel cannot be split.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ def restore_whole_operators(
     framework: LowerableOperators,
     undescribed: str = "error",
 ) -> Choices:
-    """Undo the replacements by smaller operators that the plan does not need.
+    """Replace smaller operators by the original operator, if its kernel can be split in the same way.
 
-    `graph` is the model's graph before replacements, and `whole_accesses` has the axes of its operators. `searched` is
-    the result of the search. Raises InternalError if the new choices transfer more bytes.
+    `graph` is the model's graph, and `whole_accesses` has the axes of its operators. `searched` is the result of the
+    search. Raises InternalError if the new choices transfer more bytes.
     """
     if searched.problem.graph is graph:
         return searched
@@ -48,7 +47,7 @@ def restore_whole_operators(
 def prepare_inference(
     graph: Graph, searched: Choices, framework: LowerableOperators, undescribed: str = "error"
 ) -> Choices:
-    """Return the same choices for inference, with forward operators only."""
+    """Return the same split for inference, with forward operators only."""
     if searched.problem.graph is graph:
         return searched
     operators = []

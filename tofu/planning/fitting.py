@@ -22,10 +22,10 @@ GENERAL_ADVICE = "Make these smaller, or describe the operator with axes that sp
 def find_fitting(
     least: int, limit_bytes: int, plan_for: Callable[[int], T], count_needed_bytes: Callable[[T], int]
 ) -> T | None:
-    """Return the plan for the smallest number of workers on which the model fits, or None.
+    """Return the first plan that needs at most `limit_bytes` on each worker, or None.
 
-    Each worker may need at most `limit_bytes`. `count_needed_bytes` returns the bytes that a worker needs. Numbers from
-    `least` to `MOST_WORKERS` are tried.
+    `plan_for` is called for up to 12 numbers of workers, from `least` up. `count_needed_bytes` returns the bytes of a
+    plan.
     """
     for workers in _list_counts(least):
         try:
@@ -42,7 +42,7 @@ def _list_counts(least: int) -> range:
 
 
 def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
-    """Explain why the model does not fit on `least` or more workers, and what to do.
+    """Explain why `least` or more workers have too little memory for the model, and what to do.
 
     The cause is a large operator that cannot be split, or the size of the batch.
     """

@@ -5,16 +5,14 @@ each stored byte (a Lagrange multiplier of the memory limit). It minimises
 
     bytes transferred + price * bytes held
 
-At price 0, the search replicates whatever saves communication. At a high price, it splits everything, as the paper
-does. Memory falls as the price rises, so bisection finds the lowest price at which the plan fits:
+At price 0, the search replicates whatever saves communication. At a high price, it splits everything. Memory falls as
+the price rises, so bisection finds the lowest price at which the plan fits:
 
 1. Find a plan for each price, and measure its memory.
 2. The plan at the next lower price replicates more tensors and does not fit. Replicate as many of these tensors as fit,
    the smallest first.
-3. If memory is left, workers keep elements that they have read from each other, for later operators. This saves a
-   second transfer, for example in the backward pass.
-4. If no plan fits, choose a few tensors that workers share between the time steps of a recurrence. Read these tensors
-   again in each step.
+3. If memory is left, workers keep elements that they have read, for later operators such as the backward pass.
+4. If no plan fits, workers read some tensors again in each time step of a recurrence.
 """
 
 from __future__ import annotations
@@ -75,7 +73,7 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 
 @dataclass
 class Tradeoff:
-    """Plans for one model, from little memory to little communication. Each is the best plan for one price of memory.
+    """Plans for one model, from little memory to little communication. Each is the best for one price of a stored byte.
 
     `whole_effort` limits the searches at the highest price and at price 0. `effort` limits all others.
     """
@@ -123,7 +121,7 @@ class Tradeoff:
         return point
 
     def keep_regions(self, point: Point, tensors: Sequence[int]) -> Point:
-        """Add a variant of the plan `point` in which workers keep elements of `tensors`."""
+        """Add a variant of the plan `point` in which workers keep the elements of `tensors` that they read."""
         return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
 
     def try_more_prices(self) -> None:

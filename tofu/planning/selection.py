@@ -83,8 +83,8 @@ def select_plan(
 ) -> Selection:
     """Select how to split all operators and tensors of `graph`.
 
-    `graph` is the model before operators were replaced by smaller ones. `measure` returns the memory that a split
-    needs. Log a warning if workers repeat computations.
+    In the graph of `problem`, smaller operators may replace operators of `graph`. `measure` returns the memory that a
+    split needs. Logs a warning if several workers compute the same.
     """
     selection = _select(graph, problem, settings, progress, measure)
     unfed = explain_unsplit_round(selection.choices) if settings.on_infeasible == "replicate" else ""
@@ -116,7 +116,7 @@ def _select(
 def make_tradeoffs(
     problems: Sequence[Problem], settings: Settings, progress: Progress | None, measure: Measure
 ) -> list[Tradeoff]:
-    """Return a `Tradeoff` for each problem, without plans yet."""
+    """Return a `Tradeoff` (plans between little memory and little communication) for each problem."""
     algorithm = ALGORITHMS[settings.algorithm]
     seconds = settings.search_seconds / len(problems)
     whole, effort = Effort(seconds, progress), Effort(seconds / SEARCHES_OF_A_TRADEOFF, progress)
@@ -219,7 +219,7 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
 
 
 def _is_closed(solution: Solution, known_cost: int) -> bool:
-    """Return True if a longer search could find hardly better plans than the best known one."""
+    """Return True if `known_cost` is at most 0.5 % above a lower bound that the search has proved."""
     return any(
         known_cost <= NEARLY_OPTIMAL * proof.lower_bound for proof in solution.proofs if proof.lower_bound is not None
     )
@@ -252,7 +252,10 @@ def _solve(
     restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
     known: Sequence[Solution] = (),
 ) -> tuple[list[Solution], list[InfeasibleError]]:
-    """Search each problem under a restriction, such as even shards. `known` are solutions without it. All compete."""
+    """Search each problem after `restrict`, which allows, for example, only even shards.
+
+    Return the solutions, and the errors of problems without one. Searches start from the best of `known`.
+    """
     found: list[Solution] = []
     errors = []
     for problem in problems:

@@ -54,10 +54,7 @@ class Option:
 
 
 def read_hints(hints: Any) -> Mapping[str, Any]:
-    """Return `hints` if it is a dictionary from names to splits. Raise PlanError for any other value.
-
-    Names are checked later.
-    """
+    """Return `hints` if it is a dictionary from names to splits. Raise PlanError for any other value."""
     if not isinstance(hints, Mapping):
         raise PlanError(
             f"hints= maps names to dimensions or axes, for example hints={{'fc1_weight': 0}}; not {show_with_type(hints)}."
@@ -140,7 +137,7 @@ class Settings:
     cache
         True if plans are remembered, so that each model is searched only once.
     algorithm, search_seconds
-        A name in `tofu.search.algorithms.ALGORITHMS`, and the effort of the exact search (`tofu.partition`).
+        A name in `tofu.search.algorithms.ALGORITHMS`, and the effort of the exact search in seconds.
     topology
         The levels of the interconnect. If set, plans minimise seconds instead of bytes.
     memory_limit
@@ -148,7 +145,7 @@ class Settings:
     replicate
         Tensors that a search without a memory limit may replicate: "small" for tensors below 64 KiB, or "free" for any.
     strict_plan
-        True if `plan` must belong to this model, False if it must only fit.
+        False if `plan` may have been made for another graph with the same names.
     arrangement
         The prime factors of the number of workers, in the order of the plan's rounds. None for any order.
     saved
@@ -198,8 +195,7 @@ class Settings:
     def over(self, workers: int) -> Settings:
         """Return the settings for another number of workers.
 
-        Options for the present number of workers are dropped: `plan`, `topology`, `memory_limit`, and hints with a
-        choice for each round.
+        `plan`, `topology`, `memory_limit` and hints by round are dropped.
         """
         hints = {name: hint for name, hint in (self.hints or {}).items() if not isinstance(hint, tuple)}
         return replace(self, workers=workers, hints=hints, plan=None, topology=None, memory_limit=None)

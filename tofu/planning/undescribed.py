@@ -11,7 +11,7 @@ from tofu.search.problem import Problem
 
 
 def list_undescribed(problem: Problem, cost: _core.Cost) -> dict[str, Undescribed]:
-    """Return the cost of each operator without a description, by name. `cost` is the cost of the whole plan."""
+    """Return {operator name: cost} for operators without a description. `cost` is the whole plan's cost."""
     graph = problem.graph
     reason_by_operator = {n: access.undescribed for n, access in enumerate(problem.accesses) if access.undescribed}
     if not reason_by_operator:

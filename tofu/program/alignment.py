@@ -1,4 +1,4 @@
-"""Conversion of a `Program`, which lists each worker's nodes, to a `Lockstep` program, which all workers run together.
+"""Convert a `Program` (a list of nodes for each worker) to a `Lockstep` program (one list for all workers).
 
 An *entry* is one array on one worker, the output of a node. A *value* is one entry on each worker, or `MISSING` on
 workers without the array.
@@ -24,8 +24,8 @@ MISSING = -1
 def align_workers(program: Program, factors: Sequence[int], find_shards: Callable[[int], Column]) -> Lockstep:
     """Convert a program to instructions that all workers run together.
 
-    `find_shards` returns the regions of a tensor's shards, as an array [workers, dimensions, (begin, end)]. Raises
-    InternalError if the workers cannot run one program, for example because their arrays have different shapes.
+    `find_shards(tensor)` returns the region that each worker stores, as an array [workers, dimensions, (begin, end)].
+    Raises InternalError if workers need different instructions, for example because their arrays have different shapes.
     """
     return _Aligner(program, find_shards).run(tuple(factors))
 

@@ -22,9 +22,10 @@ Rows = npt.NDArray[np.int32]
 def worker_attributes(
     choices: Choices, phases: Sequence[Phase], workers_by_operator: Mapping[int, Sequence[int]] | None = None
 ) -> tuple[list[dict[str, str]], Rows]:
-    """Return a list of attribute changes, and the position in this list for each operator and worker.
+    """Return a list of attribute changes such as {"num_filter": "8"}, and each worker's position in the list.
 
-    Position 0 has no changes. The position is -1 if `workers_by_operator` does not list the worker.
+    The positions are an array [operators, workers]. Position 0 has no changes. Workers that `workers_by_operator` does
+    not list have position -1.
     """
     problem = choices.problem
     workers = prod(problem.factors)

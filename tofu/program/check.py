@@ -28,11 +28,11 @@ def is_checked() -> bool:
 def check_program(program: Program, communication_bytes: int | None = None) -> None:
     """Raise InternalError if a program breaks a rule, or does not transfer `communication_bytes`.
 
-    A *fetch* is a node that copies *pieces* of other nodes' outputs into a new array. The main rules:
+    A *fetch* is a node that copies regions (*pieces*) of other arrays into a new array. The main rules:
 
     - A node comes after the nodes that it reads. Only fetches read from other workers.
-    - Both arrays contain the piece, at the same indices of the tensor.
-    - The pieces of an array neither overlap nor leave gaps.
+    - A piece is inside both arrays, at the same indices of the tensor.
+    - The pieces of a fetch neither overlap nor leave gaps.
     """
     try:
         problems = find_problems(program)
@@ -50,7 +50,7 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
 def find_problems(program: Program) -> list[str]:
     """Return a sentence for each broken rule.
 
-    Rules about numbers and edges are checked first, because all other rules rely on them.
+    Later rules are not checked if they rely on a broken rule.
     """
     for rules in ((NUMBERS,), (EDGES,), RULES):
         nodes_by_problem = {problem: find_nodes(program.tables, program.graph) for problem, find_nodes in rules}
@@ -142,9 +142,9 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
-    """Return the fetches whose pieces leave forbidden gaps in the new array.
+    """Return the fetches that leave forbidden gaps in their new array.
 
-    Allowed gaps are zeros of a sum, and of results such as the gradient of a slice.
+    Gaps (zeros) are allowed in sums, and in results such as the gradient of a slice.
     """
     node_count = len(tables.node_kind)
     first_entry = tables.entry_node.searchsorted(np.arange(node_count))

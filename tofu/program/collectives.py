@@ -2,8 +2,10 @@
 
 A transfer changes the arrays of all workers. If these arrays are shards of equal size before and after the transfer, a
 chain of collectives may replace the transfer. Each collective runs along an axis of the mesh of workers. The chain is
-used if it transfers no more elements than the pieces of the transfer. All other transfers stay exchanges, in which each
-worker sends pieces to their readers. Examples are borders of windows, moved elements, and overlapping shards.
+used if it transfers no more elements than the transfer.
+
+All other transfers are exchanges, in which workers send regions to the workers that read them. Examples are borders of
+windows, moved elements, and overlapping shards.
 """
 
 from __future__ import annotations
@@ -26,21 +28,21 @@ PARTIAL = -2
 
 
 class Slice(NamedTuple):
-    """A collective without communication: each worker along an axis keeps its part of a dimension."""
+    """A split without communication. Along the mesh axis `axis`, each worker keeps its part of `dimension`."""
 
     axis: int
     dimension: int
 
 
 class AllGather(NamedTuple):
-    """A collective in which each worker along an axis receives the other workers' parts of a dimension."""
+    """An all-gather. Along the mesh axis `axis`, each worker receives the other workers' parts of `dimension`."""
 
     axis: int
     dimension: int
 
 
 class AllToAll(NamedTuple):
-    """A collective in which workers along an axis gather dimension `gathered` and split dimension `split`."""
+    """An all-to-all. Workers along the mesh axis `axis` gather dimension `gathered` and split dimension `split`."""
 
     axis: int
     gathered: int
@@ -48,7 +50,7 @@ class AllToAll(NamedTuple):
 
 
 class ReduceScatter(NamedTuple):
-    """A collective in which workers along an axis reduce partial results. Each worker keeps its part of a dimension."""
+    """A reduce-scatter. Workers along the mesh axis `axis` reduce partial results. Each keeps its part of `dimension`."""
 
     axis: int
     dimension: int
@@ -56,7 +58,7 @@ class ReduceScatter(NamedTuple):
 
 
 class AllReduce(NamedTuple):
-    """A collective in which workers along some axes reduce partial results. Each worker keeps the whole result."""
+    """An all-reduce. Workers along the mesh axes `axes` reduce partial results. Each keeps the whole result."""
 
     axes: tuple[int, ...]
     reducer: str
@@ -64,10 +66,10 @@ class AllReduce(NamedTuple):
 
 @dataclass
 class Round:
-    """A set of boxes of equal shape that are sent at the same time. Each worker sends and receives at most one box.
+    """Regions of equal shape that are sent at the same time. Each worker sends and receives at most one.
 
-    If `is_local` is True, the boxes stay on their workers. `moves` maps each receiver to the sender, and to the box's
-    positions in both arrays.
+    If `is_local` is True, each worker copies within its memory. `moves` maps a receiver to (sender, begin in the
+    sender's array, begin in the receiver's array).
     """
 
     input: int
@@ -78,16 +80,16 @@ class Round:
 
     @property
     def source_extent(self) -> Shape:
-        """The shape of each box in the array that is read."""
+        """The shape of each region in the sender's array."""
         return tuple(1 if d < 0 else self.extent[d] for d in self.along)
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """Boxes that workers send each other, in rounds, to fill an array.
+    """Regions that workers send each other in rounds, to fill an array.
 
-    The array starts with `fill`, or, if `continues` is True, with the result of the previous exchange. If there is a
-    `reducer`, such as "Sum", it combines old and new elements.
+    The array starts with the number `fill`. If `continues` is True, it starts with the result of the previous exchange.
+    A `reducer` such as "Sum" combines old and new elements.
     """
 
     rounds: tuple[Round, ...]
@@ -101,7 +103,7 @@ Collective: TypeAlias = "Slice | AllGather | AllToAll | ReduceScatter | AllReduc
 
 
 def recognize(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...]:
-    """Return the collectives by which workers carry out a transfer."""
+    """Return collectives that do the same as a transfer, for example one all-gather."""
     chain = _find_collectives(program, transfer)
     if chain is not None:
         return chain
@@ -181,7 +183,7 @@ def _find_value_layout(program: Lockstep, value: ProgramValue) -> Layout | None:
 def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> Layout | None:
     """Return how a tensor is split if each worker w stores the region `boxes[w]`.
 
-    Return None if no split has these regions, or if their sizes differ.
+    Return None if the regions are not the equal parts of a split.
     """
     layout = []
     for axis in range(len(factors)):
@@ -243,7 +245,7 @@ def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...]
 
 
 def find_scatters(source_layout: Sequence[int], output_layout: Layout) -> list[tuple[int, int]]:
-    """Return the reduce-scatters that change one layout to another, each as an axis and a dimension."""
+    """Return the reduce-scatters from `source_layout` to `output_layout`, as pairs (axis, dimension)."""
     layout, scatters = list(source_layout), []
     for axis, dimension in enumerate(output_layout):
         if layout[axis] == PARTIAL and dimension != REPLICATED and _splits_in_order(layout, output_layout, axis):
@@ -262,10 +264,7 @@ def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) ->
 def find_chain(
     source_layout: Layout, output_layout: Layout, factors: Sequence[int]
 ) -> list[Slice | AllGather | AllToAll] | None:
-    """Find collectives that change how a tensor is split. Return None if there are none.
-
-    Slices come first and gathers last, so that little is transferred.
-    """
+    """Return collectives that change a tensor's split, or None if no such chain exists."""
     layout, chain = list(source_layout), list[Slice | AllGather | AllToAll]()
     while tuple(layout) != output_layout:
         candidates: list[Slice | AllGather | AllToAll] = []
@@ -288,7 +287,7 @@ def find_chain(
 
 
 def count_received(chain: Sequence[Slice | AllGather | AllToAll], elements: int, factors: Sequence[int]) -> float:
-    """Return the number of elements that each worker receives in `chain`, for arrays of `elements` elements."""
+    """Return the number of elements that each worker receives in `chain`. Its array has `elements` elements at first."""
     received = 0.0
     for collective in chain:
         factor = factors[collective.axis]
@@ -313,7 +312,7 @@ def _count_received_by_reduction(
 
 
 def find_rounds(pieces: Sequence[TransferPiece]) -> tuple[Round, ...]:
-    """Divide the boxes that workers send each other into few rounds.
+    """Group the regions that workers send each other into few rounds of simultaneous transfers.
 
     All workers add in the same order, so that their sums are bitwise equal.
     """

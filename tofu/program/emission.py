@@ -1,4 +1,4 @@
-"""Generation of a program from a plan (section 6), by the native core (`csrc/core/program/program.h`)."""
+"""Generate the program of all workers from a plan (section 6), in C++ (`csrc/core/program/program.h`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PlannedProgram(Program):
     choices
         How the plan splits each operator and tensor of the program's graph.
     kernel_bytes
-        The result of `Backend.find_kernel_bytes`, for simulations.
+        Operator -> bytes that its kernel reads and writes on a worker, or None (`Backend.find_kernel_bytes`).
     """
 
     choices: Choices = field(kw_only=True)
@@ -55,8 +55,8 @@ def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgra
 class Outlines:
     """Short forms of the workers' programs. Equal workers share an outline.
 
-    An outline lists a worker's nodes, and when other workers read each output (`csrc/core/program/outline.h`). It takes
-    much less memory than the program, because it has no regions.
+    An outline lists a worker's nodes, and when other workers read each output (`csrc/core/program/outline.h`). It has
+    no regions, which saves memory.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Outlines:
     codes
         The different outlines.
     workers
-        The number of each worker's outline.
+        The position of each worker's outline in `codes`.
     """
 
     kinds: npt.NDArray[np.int64]
@@ -74,7 +74,7 @@ class Outlines:
 
     @property
     def workers_by_operator(self) -> Mapping[int, Sequence[int]]:
-        """The workers whose nodes are in `kinds`, by operator."""
+        """Operator -> the workers whose nodes are in `kinds`."""
         tables = read_tables(self.kinds)
         is_copy = tables.node_kind == NodeKind.OPERATOR
         found: dict[int, list[int]] = {}
@@ -85,7 +85,7 @@ class Outlines:
 
 
 def write_outlines(choices: Choices) -> Outlines:
-    """Write the outlines of all workers for a training step."""
+    """Return short forms of the workers' programs for a training step."""
     return Outlines(*_core.emit_outlines(**_list_arguments(choices, TRAINING, list_outputs(choices, TRAINING))))
 
 

@@ -1,8 +1,7 @@
 """Programs as instructions that all workers run together (SPMD), for backends with collectives.
 
 A `Program` lists the nodes of each worker. Here, one instruction computes an operator on all workers, and a *value* is
-one array on each worker. A *transfer* is an instruction that computes a value from data of all workers. Values have
-numbers.
+one array on each worker. A *transfer* is an instruction that computes a value from data of all workers.
 
     values     4: x {0:2} {2:4}    5: x {0:4} {0:4}
     transfer   5 = 4 by pieces {reader 0, owner 1, 2:4} {reader 1, owner 0, 0:2} and each worker's own part
@@ -34,12 +33,12 @@ class ProgramValue:
 
     @property
     def shape(self) -> Shape:
-        """The shape of the array, which is the same on all workers."""
+        """The shape of a worker's array. If shapes differ, the greatest length of each dimension."""
         return tuple(max(end - begin for begin, end in bounds) for bounds in zip(*self.boxes, strict=True))
 
     @cached_property
     def is_even(self) -> bool:
-        """True if all boxes have the same shape."""
+        """True if all workers' arrays have the same shape."""
         return len({tuple(end - begin for begin, end in box) for box in self.boxes}) == 1
 
 
@@ -52,9 +51,9 @@ class Compute(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A region that a transfer reads on worker `owner`, from input number `input` of the transfer.
+    """A region that a worker reads from worker `owner`, in input number `input` of a transfer.
 
-    The region begins at `begin`. `PieceSource` explains `along`.
+    It begins at `begin`. `PieceSource` explains `along`.
     """
 
     input: int
@@ -79,10 +78,10 @@ class TransferPiece(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """The regions that workers read from each other in a transfer. Transfers of repeated layers share a pattern.
+    """The regions that workers read from each other in a transfer.
 
-    The workers first read `pieces`, and set all other elements to `fill`. Then they read `copies`, parts of sums that
-    other workers computed.
+    First, each worker reads `pieces`, and sets all other elements to `fill`. Then it reads `copies`: sums that other
+    workers have just computed.
     """
 
     pieces: tuple[TransferPiece, ...]
@@ -155,7 +154,10 @@ class Lockstep:
         return transfer.pattern, self.graph.tensors[output.tensor].shape, output.boxes, sources
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the values from which transfers compute `value`; `value` itself if no transfer computes it."""
+        """Yield the values from which one or more transfers compute `value`.
+
+        Yield only `value` if no transfer computes it.
+        """
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value

@@ -13,17 +13,17 @@ Shape = tuple[int, ...]
 
 
 class Entry(NamedTuple):
-    """One output of a node. Variables and fetches have a single output, number 0."""
+    """One output array of a node. Variables and fetches have a single output, number 0."""
 
     node: int
     output: int
 
 
 class PieceSource(NamedTuple):
-    """A region that a fetch reads and copies to a `Piece`.
+    """A region that a fetch copies to a `Piece` of its new array.
 
-    The region begins at `begin` in input number `input`. `along[d]` is the piece's dimension for dimension d of the
-    input; -1 if the region has length 1 there.
+    It begins at `begin` in the fetch's input number `input`. `along[d]` is the piece's dimension along dimension d of
+    the input, or -1 if the region has length 1 there.
     """
 
     input: int
@@ -36,7 +36,7 @@ class PieceSource(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """The region [begin, begin + extent) of a fetch's output: the sum of the regions in `sources`."""
+    """A region [begin, begin + extent) that a fetch writes: the sum of the regions in `sources`."""
 
     begin: Shape
     extent: Shape
@@ -71,7 +71,7 @@ class Node:
 
 
 def pick_entries(tables: ProgramTables, rows: Column) -> tuple[Entry, ...]:
-    """Return rows of the table of entries (`ProgramTables`) as `Entry` values."""
+    """Return the entries (output arrays of nodes) with the numbers `rows`."""
     return tuple(map(Entry, tables.entry_node[rows].tolist(), tables.entry_output[rows].tolist()))
 
 

@@ -13,25 +13,25 @@ from tofu.search.geometry import find_shards
 
 
 def find_parts(choices: Choices, operator: int) -> _core.Int64Array:
-    """Return the ranges of the axes that each worker computes, as an array [workers, axes, (begin, end)]."""
+    """Return each worker's part of an operator, as an array [workers, axes, (begin, end)]."""
     problem, axes = choices.problem, choices.operators[operator].tolist()
     return _core.worker_boxes(problem.native, list(problem.factors), "operator", operator, axes)
 
 
 def list_parts(choices: Choices, operator: int) -> tuple[Box, ...]:
-    """List the ranges (begin, end) of the axes that each worker computes."""
+    """Return each worker's part of an operator: a range (begin, end) of each axis."""
     return _list_boxes(find_parts(choices, operator))
 
 
 def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
-    """List the regions of a tensor that the workers store (shards)."""
+    """Return each worker's shard of a tensor: a range (begin, end) of each dimension."""
     return _list_boxes(find_shards(choices.problem, tensor, choices.layout(tensor)))
 
 
 def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
-    """Count the positions of each part that are not in the next part, by axis.
+    """Return {axis: number of positions in each worker's part that are not in the next part}.
 
-    Example: [0, 4), [3, 7) and [6, 10) have 3, 3 and 4. Axes without overlaps are left out.
+    For the parts [0, 4), [3, 7) and [6, 10), the numbers are 3, 3 and 4. Axes without overlaps are left out.
     """
     problem = choices.problem
     axes, extents = choices.operators[operator].tolist(), problem.accesses[operator].extents

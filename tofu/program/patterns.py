@@ -18,7 +18,7 @@ Predicate: TypeAlias = "Callable[[Column], npt.NDArray[np.bool_]]"
 
 
 class PieceColumns(NamedTuple):
-    """Pieces of a transfer, and their sources: the regions that they read.
+    """Regions that workers receive in a transfer (*pieces*), and regions that they read for this (*sources*).
 
     Attributes
     ----------
@@ -42,10 +42,9 @@ class PieceColumns(NamedTuple):
 
 @dataclass
 class _Rows:
-    """Rows of the table of pieces, with the workers that read them in a transfer.
+    """Positions of pieces in the program's table, and the worker that receives each piece.
 
-    Row `~entry` stands for a piece that reads the whole entry. The offsets move the pieces, and the regions that they
-    read.
+    Position `~entry` is a copy of the whole array `entry`. The offsets shift the pieces and their sources.
     """
 
     rank: int
@@ -62,7 +61,7 @@ class _Rows:
 
 
 class PatternReader:
-    """Reads the pieces of transfers from the tables of a program, and makes each distinct `Pattern` once."""
+    """Reads the transfers of a program from its tables. Equal transfers share one `Pattern`."""
 
     def __init__(self, program: Program) -> None:
         self._tables, self._entry_tensor = program.tables, program.entry_tensor
@@ -86,14 +85,14 @@ class PatternReader:
     def list_pieces(
         self, tensor: int, entries: Column, boxes: Sequence[Box], is_new_fetch: Predicate
     ) -> tuple[PieceColumns, PieceColumns, Column]:
-        """Return the pieces and the copies (`Pattern`) by which workers assemble the entries of a value.
+        """Return the regions that workers read to assemble their arrays: `pieces` and `copies` of a `Pattern`.
 
-        The third result has the entry of each source.
+        The third result is the entry (array) that contains each source.
 
         Parameters
         ----------
         tensor, entries, boxes
-            The value: its tensor, and the entry and the region of each worker.
+            The tensor, and each worker's entry and region.
         is_new_fetch
             Function that returns True for outputs of new fetches. Other entries are read whole.
         """
@@ -203,7 +202,7 @@ class PatternReader:
 
 
 def _split_at(rows: Column, separate: Collection[int]) -> Iterator[Column]:
-    """Yield the rows in runs. Each row in `separate` is a run of its own."""
+    """Split `rows` into runs. Each row in `separate` becomes a run with one row."""
     if not separate:
         yield rows
         return

@@ -79,12 +79,12 @@ class Program:
 
     @cached_property
     def entry_tensor(self) -> npt.NDArray[np.int64]:
-        """The tensor to which each output of a node belongs."""
+        """The tensor of each entry (output array of a node)."""
         return self.tables.find_entry_tensors([operator.outputs for operator in self.graph.operators])
 
     @cached_property
     def entry_bytes(self) -> npt.NDArray[np.int64]:
-        """The bytes of each output of a node."""
+        """The bytes of each entry (output array of a node)."""
         item_bytes = np.array([tensor.item_bytes for tensor in self.graph.tensors], np.int64)
         return np.asarray(self.tables.entry_shape.prod(axis=1) * item_bytes[self.entry_tensor])
 

@@ -28,8 +28,8 @@ class NodeKind(enum.IntEnum):
 class ProgramTables:
     """Tables of nodes, of their outputs (*entries*), and of the pieces and sources of fetches.
 
-    `csrc/core/program/program_tables.h` explains the columns. Rows refer to each other by number. Shapes, begins and
-    extents have a column for each dimension. Missing dimensions have length 1.
+    `csrc/core/program/program_tables.h` explains the columns. Rows refer to each other by number. Missing dimensions
+    have length 1.
     """
 
     workers: int
@@ -70,51 +70,51 @@ class ProgramTables:
 
     @cached_property
     def first_entry(self) -> Column:
-        """The first entry of each node, then the number of entries."""
+        """Node n has the entries `first_entry[n]` to `first_entry[n + 1] - 1`."""
         return _find_first_rows(self.entry_node, len(self.node_kind))
 
     @cached_property
     def first_read(self) -> Column:
-        """The first read of each node, then the number of reads."""
+        """Node n has the reads `first_read[n]` to `first_read[n + 1] - 1`."""
         return _find_first_rows(self.read_node, len(self.node_kind))
 
     @cached_property
     def first_piece(self) -> Column:
-        """The first piece of each node, then the number of pieces."""
+        """Node n has the pieces `first_piece[n]` to `first_piece[n + 1] - 1`."""
         return _find_first_rows(self.piece_node, len(self.node_kind))
 
     @cached_property
     def first_source(self) -> Column:
-        """The first source of each piece, then the number of sources."""
+        """Piece n has the sources `first_source[n]` to `first_source[n + 1] - 1`."""
         return _find_first_rows(self.source_piece, len(self.piece_node))
 
     @cached_property
     def fetched_elements(self) -> Column:
-        """The number of elements in each node's pieces."""
+        """The number of elements that each node fetches."""
         elements = np.concatenate(([0], np.cumsum(self.piece_extent.prod(axis=1))))
         return np.asarray(elements[self.first_piece[1:]] - elements[self.first_piece[:-1]])
 
     @cached_property
     def source_node(self) -> Column:
-        """The fetch that reads each *source* (region)."""
+        """The fetch node that reads each source region."""
         node: Column = self.piece_node[self.source_piece]
         return node
 
     @cached_property
     def source_entry(self) -> Column:
-        """The entry that contains each source."""
+        """The entry (array) that contains each source region."""
         entry: Column = self.read_entry[self.source_read]
         return entry
 
     @cached_property
     def is_transit(self) -> npt.NDArray[np.bool_]:
-        """For each entry, True if it is in `transit_entry`."""
+        """For each entry, True if it is an intermediate array (`transit_entry`)."""
         marks = np.zeros(len(self.entry_node), bool)
         marks[self.transit_entry] = True
         return marks
 
     def find_entry_tensors(self, operator_outputs: Sequence[Sequence[int]]) -> Column:
-        """Return the tensor of each entry. `operator_outputs` has the output tensors of each operator."""
+        """Return the tensor of each entry. `operator_outputs[n]` are the output tensors of operator n."""
         first_output = np.cumsum([0, *map(len, operator_outputs)])
         outputs = np.array([tensor for tensors in operator_outputs for tensor in tensors], np.int64)
         tensors: Column = self.node_id[self.entry_node]
@@ -135,7 +135,7 @@ class ProgramTables:
 
 
 def expand(begins: Column, ends: Column) -> Column:
-    """Concatenate the ranges from `begins[n]` to `ends[n]`."""
+    """Concatenate ranges: [2, 3, 7] for `begins` [2, 7] and `ends` [4, 8]."""
     counts = ends - begins
     offsets = begins - (np.cumsum(counts) - counts)
     return np.asarray(np.repeat(offsets, counts) + np.arange(counts.sum()))

@@ -80,9 +80,10 @@ def check_layer(layer: str, graph: Graph) -> None:
 
 
 def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:
-    """Return the best plan for each axis of the operator `layer`, the cheapest first. `seconds` limits each search.
+    """For each axis of the operator `layer`, return the best plan that splits it along this axis.
 
-    Hints and the memory limit are ignored. Raises PlanError if the model has no such operator.
+    The cheapest plan comes first. Hints and the memory limit are ignored, and `seconds` limits each search. Raises
+    PlanError if the model has no such operator.
     """
     check_layer(layer, partition.graph)
     problem, exact = partition.searched.problem, ALGORITHMS["exact"]
@@ -107,9 +108,9 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
-    """Choose up to `most` layers that transfer the most bytes, and only one of equal layers.
+    """Return up to `most` layers that transfer the most bytes, in the order of the model.
 
-    The result is in the order of the model.
+    Of equal layers, only one is chosen.
     """
     layers_by_kind: dict[tuple[object, ...], LayerRow] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):

@@ -39,8 +39,8 @@ def compare_plans(
 ) -> Iterator[ComparedPlan]:
     """Make several plans of a model, one after the other: Tofu's plans, data parallelism and Megatron's plan.
 
-    If the user changed `settings`, the plan for them comes first. `make` makes a plan, and `report` receives its name
-    before.
+    A plan for `settings` comes first, if they differ from the defaults. `report` is called with a plan's name before
+    `make` makes the plan.
     """
     defaults = {name: DEFAULTS[name] for name in ("algorithm", "replicate")}
     base = replace(settings, plan=None, memory_limit=None, **defaults)

@@ -24,7 +24,7 @@ def plan_data_parallel(problem: Problem) -> Choices:
 
 
 def describe_data_parallel(partition: Partition) -> str:
-    """Advise data parallelism if it transfers much less than the plan. If not, return ""."""
+    """Return advice to use data parallelism if it transfers over 1 % less than the plan, otherwise ""."""
     plan = partition.plan
     try:
         moved_bytes = evaluate(plan_data_parallel(partition.searched.problem)).total_bytes

@@ -13,7 +13,7 @@ from tofu.simulation.timeline import Simulation
 
 
 def describe_durations(partition: Partition) -> list[dict[str, Any]]:
-    """Return a row for each machine that has enough devices, the fastest first."""
+    """Simulate a plan on all machines with enough devices. Return a row for each, the fastest first."""
     machines = [machine for machine in map(read_machine, list_machines()) if machine.devices >= partition.plan.workers]
     if not machines:
         return []

@@ -18,7 +18,7 @@ from tofu.search.cost import evaluate
 class LayerTransfer(NamedTuple):
     """The bytes of one tensor that workers read from each other in one phase of a training step.
 
-    The tensor is an input of the layer, or a result if `is_result` is True.
+    `tensor` is an input of the layer, or a result if `is_result` is True.
     """
 
     phase: Phase
@@ -28,7 +28,7 @@ class LayerTransfer(NamedTuple):
 
 
 class TensorLayout(NamedTuple):
-    """A tensor and its split. `layout` has the dimension that each round splits, or None."""
+    """A tensor and its split. `layout[n]` is the dimension that round n splits, or None."""
 
     name: str
     shape: tuple[int, ...]

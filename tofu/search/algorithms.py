@@ -69,9 +69,9 @@ class Algorithm:
         return solution
 
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
-        """Return the orders of the prime factors of `workers` to try. The paper's order is the first.
+        """Return the orders of the prime factors of `workers` to try: (3, 2) and (2, 3) for 6.
 
-        A search tries up to `MOST_ORDERS` orders. For example, 2 and then 3 may be better than 3 and then 2.
+        The first order is the paper's. A search tries up to `MOST_ORDERS` orders, a baseline only one.
         """
         if self.splits_once:
             return ((workers,),)
@@ -79,10 +79,9 @@ class Algorithm:
         return list_orders(factors) if self.is_search else (factors,)
 
     def describe_optimality(self, cost: int, proofs: Sequence[Proof], orders: str = "") -> str:
-        """Describe how close to optimal a plan with this cost is.
+        """Describe how close to optimal a plan with this cost is. `proofs` are lower bounds.
 
-        `proofs` are lower bounds of the search. If not all orders of the rounds were searched, `orders` describes those
-        that were.
+        If not all orders of the rounds were searched, `orders` is a text such as ", of 64 of 70 orders of the rounds".
         """
         if cost == 0:
             return describe_gap(cost, 0)
@@ -140,18 +139,15 @@ def find_algorithm(name: Any) -> Algorithm:
 
 
 def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
-    """Return the strongest proof for a plan with this cost, or None.
-
-    Lower bounds above the cost are ignored, because they hold for other plans.
-    """
+    """Return the strongest proof that can hold for a plan with this cost, or None."""
     usable = [proof for proof in proofs if proof is proofs[0] or (proof.lower_bound or 0) <= cost]
     return max(usable, key=lambda proof: proof.lower_bound or 0, default=None)
 
 
 def describe_gap(cost: int, bound: int, among: str = "") -> str:
-    """Compare `cost` with a lower bound in words, such as "optimal", or return "".
+    """Return "optimal" or "within 2 % of a proven lower bound". Return "" without a bound.
 
-    `among` names the plans for which the bound is valid.
+    `among`, words for the plans that the bound covers, is appended.
     """
     if cost == 0:
         return "optimal"

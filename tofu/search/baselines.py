@@ -50,7 +50,7 @@ def plan_equalchop(problem: Problem, hints: Hints, effort: Effort) -> Solution:
 
 
 def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Find the best of the plans in which no operator computes partial results."""
+    """Find the best plan in which no operator computes partial results."""
     accesses = [
         restrict_axes(access, [axis for n, axis in enumerate(access.axes) if n not in dropped])
         for access, dropped in zip(problem.accesses, _find_reducing_axes(problem), strict=True)

@@ -20,9 +20,9 @@ ChoiceArray = npt.NDArray[np.int32]
 
 
 class FixedChoices(NamedTuple):
-    """Decisions that a search may not change: in each round, an operator's axis or a tensor's dimension.
+    """Splits of some operators and tensors that a search may not change.
 
-    The value FREE leaves a round to the search. All other operators and tensors are free.
+    Each has an axis or a dimension for every round. FREE leaves a round to the search.
     """
 
     operators: dict[int, list[int]]
@@ -50,7 +50,7 @@ class Choices:
     kept
         Tensors that a worker reads from others only once, and keeps until their last use.
     reread
-        Tensors whose elements are read from other workers again for each operator.
+        Tensors that workers read from each other again for each operator.
     """
 
     problem: Problem
@@ -65,11 +65,11 @@ class Choices:
         return {"operators": self.operators, "tensors": self.tensors, "kept": self.kept, "reread": self.reread}
 
     def layout(self, tensor: int) -> list[int]:
-        """Return the dimension of a tensor that each round splits. -1 means that the round replicates."""
+        """Return the dimension that each round splits, or -1 if the round replicates the tensor."""
         return [int(dimension) for dimension in self.tensors[tensor]]
 
     def is_same(self, other: Choices) -> bool:
-        """Return True if `other` splits all operators and tensors in the same way."""
+        """Return True if `other` contains the same decisions."""
         arrays = ((self.operators, other.operators), (self.tensors, other.tensors))
         return (self.kept, self.reread) == (other.kept, other.reread) and all(np.array_equal(*pair) for pair in arrays)
 
@@ -97,7 +97,7 @@ def make_choices(
 class NamedChoices:
     """The decisions of a plan, by the names of operators and tensors.
 
-    Smaller operators share the decision and the name of the operator that they replace.
+    If smaller operators replace an operator, only the replaced operator is listed.
     """
 
     tensors: Mapping[str, DimensionChoice]
@@ -107,7 +107,7 @@ class NamedChoices:
 
 
 def name_choices(choices: Choices) -> NamedChoices:
-    """Replace the numbers of operators and tensors by their names."""
+    """Return the same decisions, with names instead of numbers."""
     problem = choices.problem
     graph = problem.graph
     rows = choices.operators.tolist()  # the rows of weight updates come last

@@ -35,9 +35,10 @@ def price(choices: Choices) -> int:
 
 
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """For each round, count the bytes and the reads between workers that this round is the first to separate.
+    """Return the bytes and the number of reads that cross each level of the interconnect.
 
-    The bytes add up to the total of `evaluate`.
+    Round n has level n. A transfer crosses the level of the first round that separates its two workers. The bytes add
+    up to the total of `evaluate`.
     """
     problem = choices.problem
     counts, waits = _core.count_levels(
@@ -47,7 +48,7 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def list_worth_keeping(choices: Choices) -> list[int]:
-    """Return the tensors that a worker should keep for later operators after it has read them.
+    """Return tensors that workers should keep after reading them, for later operators.
 
     The tensors that save the most bytes per byte of memory come first. The list is empty if workers always keep them
     (`TransferRules.shares_regions`).

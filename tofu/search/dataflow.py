@@ -63,7 +63,7 @@ class Dataflow:
 
 
 def trace_dataflow(graph: Graph, kinds: Sequence[object] | None = None) -> Dataflow:
-    """Return the edges of `graph`. If `kinds` are passed, they determine which operators are equal."""
+    """Return the edges of `graph`. Operators are equal if their `kinds` are, or by default their attributes and shapes."""
     producers = [(-1, 0)] * len(graph.tensors)
     readers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
     for position, operator in enumerate(graph.operators):

@@ -27,7 +27,7 @@ def explain_unsplit_round(choices: Choices) -> str:
 
 
 def check_random_operators(choices: Choices, draws: Callable[[Operator], bool]) -> None:
-    """Raise InfeasibleError if two workers compute the same part of an operator that draws random numbers.
+    """Raise InfeasibleError if two workers would draw random numbers for the same part of an operator.
 
     `draws` returns True for operators that draw random numbers.
     """

@@ -27,8 +27,8 @@ Readers = Mapping[int, Sequence[int]]
 def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split the batch over all workers, replicate the parameters, and sum the parameters' gradients on all workers.
 
-    The batch is dimension 0 of every input. If a loop reads the input step by step, it is dimension 1. `hints` may name
-    another dimension. Raises InfeasibleError if no input is long enough.
+    The batch is dimension 0 of every input, or dimension 1 if a loop reads the input step by step. `hints` may name
+    another dimension. Raises InfeasibleError if no input has a sample for each worker.
     """
     workers = prod(problem.factors)
     inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}
@@ -89,9 +89,9 @@ def _complete(
     operators: Collection[int],
     tensors: Collection[int],
 ) -> Solution:
-    """Complete the plan `propagated`: replicate what it leaves open, except `operators` and `tensors`.
+    """Replicate all operators and tensors that `propagated` does not split.
 
-    A search decides about these.
+    A search chooses the splits of those in `operators` and `tensors`.
     """
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]

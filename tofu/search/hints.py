@@ -27,7 +27,7 @@ SPECIAL = {"...": "...", "-": "None", "None": "None"}
 
 
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
-    """Convert hints to decisions that a search may not change.
+    """Convert the user's hints to splits that a search may not change.
 
     A hint for a tensor is a dimension, and a hint for an operator is the name of an axis. None replicates, and Ellipsis
     lets the search choose. A list has a hint for each round. Raises PlanError if hints are impossible.
@@ -150,7 +150,7 @@ def _explain_infeasible(
 
 
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
-    """Convert names in a plan to numbers of operators and tensors. Raise PlanError with everything that does not fit.
+    """Convert a plan (by name) to choices (by number). Raise PlanError if it does not fit `problem`.
 
     The plan's fingerprint is not checked.
     """

@@ -36,8 +36,8 @@ class TransferRules:
     splits_equally
         True if all parts of a dimension or axis must be equally long.
     overlaps
-        True if a length such as 10 for 3 workers is split into overlapping parts (tofu/analysis/uneven.py). False if it
-        is replicated.
+        True if a length of 10 is split over 3 workers into overlapping parts (tofu/analysis/uneven.py). Otherwise, it
+        is not split.
     overlaps_given
         Arguments of the step that may have overlapping parts: "none", "needed" (large arguments that have no equal
         parts), or "free" (all).
@@ -259,9 +259,9 @@ def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
 
 
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
-    """Return the cheap operators, such as additions.
+    """Return the operators, such as additions, that compute no more elements than their tensors have.
 
-    A cheap operator computes no more elements than its tensors have, and draws no random numbers.
+    Operators that draw random numbers are left out.
     """
     sizes = [prod(tensor.shape) for tensor in graph.tensors]
     return [

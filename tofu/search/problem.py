@@ -1,7 +1,7 @@
 """The input of a search: a graph, the axes along which its operators can be split, and the number of workers.
 
-The native graph has the graph's operators, then an operator for the update of each weight. The update reads the
-gradient or the next value, split like the weight (decision 7).
+The native graph also has an operator for the update of each weight. It reads the gradient or the next value, split like
+the weight (decision 7).
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class Problem:
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
         """Return a copy for these fixed choices.
 
-        If equal layers have different fixed choices, all layers may be split differently. A choice for one time step
-        holds for equal steps, too.
+        Equal layers and time steps may be split differently if their fixed choices differ. Otherwise, a choice for one
+        time step holds for all equal steps.
         """
         layers = self.layers
         fixed = ((layers.operators, operators), (layers.tensors, tensors))
@@ -129,7 +129,7 @@ class Problem:
 
     @property
     def ties(self) -> str:
-        """Words in messages for the plans that a search covers, such as "that treat equal time steps alike"."""
+        """Words for the plans that a search covers, such as " among plans that treat equal time steps alike"."""
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
         alike = []
@@ -154,7 +154,7 @@ class Problem:
     def split_evenly(self) -> Problem | None:
         """Return a copy in which shards overlap only if a tensor has no equal shards.
 
-        This helps a search with little time. Return None if nothing changes.
+        Return None if nothing changes.
         """
         shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph, self.rules, self.factors)}
         shapes |= {access.extents for access in self.accesses}
@@ -170,9 +170,10 @@ class Problem:
         return replace(self, native=native, make_search_graph=make_search_graph)
 
     def with_memory_price(self, price: float, split: Collection[int] = ()) -> Problem:
-        """Return a copy in which memory has a price. All tensors except `split` may be replicated.
+        """Return a copy in which each byte that a worker stores costs `price`.
 
-        Each byte that a worker stores costs `price`, in the unit that the search minimises.
+        The search minimises the sum of this and the communication. All tensors except those in `split` may be
+        replicated.
         """
         weights = weigh_tensors(self.graph)
 
@@ -196,7 +197,7 @@ class Problem:
 
 @contextmanager
 def refuse_excess(problem: Problem) -> Iterator[None]:
-    """Raise InfeasibleError if native code in this `with` block needs too much memory."""
+    """Raise InfeasibleError if native code in this `with` block runs out of memory, or counts beyond 64 bits."""
     what = f"{prod(problem.factors)} workers and {len(problem.graph.operators)} operators"
     try:
         yield

@@ -19,9 +19,9 @@ from tofu.search.problem import Problem
 
 @dataclass
 class Propagated:
-    """The split operators and tensors, each with its axis or dimension.
+    """Operator -> axis, and tensor -> dimension, for all operators and tensors that are split.
 
-    `short` lists tensors whose split dimension is shorter than the number of workers.
+    `short` has tensors that are not split because the dimension is shorter than the number of workers.
     """
 
     operators: dict[int, int] = field(default_factory=dict)
@@ -34,9 +34,9 @@ def propagate(
 ) -> Propagated:
     """Follow the splits of some tensors, `seeds` (tensor -> dimension), through all operators in order.
 
-    - An operator and its parameters are split like its inputs. If these differ, the axis of most bytes is used.
-    - Without such an axis, or if the axis is too short, an operator is not split.
-    - Splits do not continue through the results of operators in `gathered`.
+    - An operator and its parameters are split like its inputs. If inputs differ, the largest decides.
+    - An axis with fewer elements than workers is not split.
+    - The outputs of operators in `gathered` are not split.
     - A loop's value stays split only if the next iteration's value is split alike.
     - If a loop reads slices of the split dimension, the next dimension is split.
     - Seeds in `guessed` are split along another dimension if the operators that read them need this.
@@ -161,9 +161,9 @@ def can_split_along(access: OperatorAccess, axis: int, parts: int) -> bool:
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
-    """Return the dimension of each output that is split if the operator is split along `axis`.
+    """Return {output: dimension that is split} for an operator that is split along `axis`.
 
-    Outputs that stay whole are left out.
+    Outputs that are not split are left out.
     """
     outputs = zip(problem.graph.operators[operator].outputs, problem.accesses[operator].outputs, strict=True)
     dimensions = {t: find_main_dimension(w.rows, axis) for t, w in outputs if w.combine[axis] is Combine.CONCAT}

@@ -36,7 +36,7 @@ class EqualParts:
     tensors: tuple[tuple[int, ...], ...]
 
     def refine(self, kinds: Sequence[object]) -> EqualParts:
-        """Divide families so that the members of each have equal `kinds`."""
+        """Divide families whose members differ in `kinds`."""
         parts: dict[tuple[int, object], list[int]] = defaultdict(list)
         for number, family in enumerate(self.operators):
             for position in family:
@@ -46,7 +46,7 @@ class EqualParts:
     def split_by_fixed_choices(
         self, operators: Mapping[int, Sequence[int]], tensors: Mapping[int, Sequence[int]]
     ) -> EqualParts:
-        """Divide families so that the members of each have equal fixed choices."""
+        """Divide families whose members have different fixed choices."""
 
         def split(
             families: tuple[tuple[int, ...], ...], fixed: Mapping[int, Sequence[int]]
@@ -233,7 +233,7 @@ def _is_outside(dataflow: Dataflow, tensor: int, members: set[int]) -> bool:
 
 
 def join_families(sets: Iterable[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """Join sets of numbers that have a member in common, and drop sets of one member."""
+    """Join sets with common members: (1, 2, 3) for [1, 2] and [2, 3]. Drop sets of one member."""
     parent: dict[int, int] = {}
 
     def root(member: int) -> int:

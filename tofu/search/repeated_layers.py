@@ -1,8 +1,7 @@
 """Repeated layers, which are planned once: blocks of equal operators with separate parameters, as in a Transformer.
 
-Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So a first search
-splits all layers alike. A second search starts from this plan. It splits every second layer alike, because chains of
-products may need two splits in turn. Small graphs are searched without this restriction.
+A first search splits all layers alike. A second search starts from this plan. It splits every second layer alike,
+because chains of products may need two splits in turn. Small graphs are searched without this restriction.
 
 Corresponding operators of repeated layers are found like time steps (`tofu.search.time_steps`), but parameters are
 ignored. These operators, and the tensors that they read and write, are the *seeds*. All other operators and tensors are

@@ -38,7 +38,7 @@ class Effort:
     start
         A known plan. The exact search returns this plan or a better one.
     known_cost
-        The cost of a plan of another search. The exact search ends when it can find no cheaper plan.
+        The cost of another search's plan. The exact search ends when it can find no cheaper plan.
     """
 
     seconds: float = DEFAULT_SEARCH_SECONDS
@@ -103,7 +103,10 @@ class Solution:
 
 
 def combine_proofs(solutions: Sequence[Solution]) -> tuple[Proof, ...]:
-    """Combine proofs: for each set of plans in all solutions, return the smallest lower bound."""
+    """Merge the proofs of several searches: keep the smallest lower bound for each set of plans.
+
+    Only sets for which every search has a proof are kept.
+    """
     bounds = [{proof.among: proof.lower_bound for proof in solution.proofs} for solution in solutions]
     covered = [among for among in (bounds[0] if bounds else ()) if all(among in bound for bound in bounds)]
     return tuple(Proof(_find_least([bound[among] for bound in bounds]), among) for among in covered)

@@ -75,7 +75,7 @@ def find_strategies(
 def mark_random(
     graph: Graph, accesses: Sequence[OperatorAccess], framework: OperatorDescriptions
 ) -> tuple[OperatorAccess, ...]:
-    """Mark all operators that draw random numbers."""
+    """Set `is_random` for operators that draw random numbers, even if their description does not show this."""
     return tuple(
         replace(access, is_random=True) if framework.draws_undescribed(operator, not access.axes) else access
         for operator, access in zip(graph.operators, accesses, strict=True)
@@ -157,7 +157,7 @@ _UNDESCRIBED = describe(lambda *tensors: lambda *i: 0.0)
 
 
 def make_whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason: str) -> OperatorAccess:
-    """Describe an operator that reads and writes whole tensors, because of `reason`."""
+    """Return an `OperatorAccess` without axes, for an operator that cannot be split because of `reason`."""
 
     def rows(shape: Shape) -> tuple[Row, ...]:
         return tuple(Row((), 0, extent) for extent in shape)
@@ -207,9 +207,9 @@ def _explain_shape_disagreement(
 
 
 def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
-    """Return the region of a tensor that a part accesses. `box` is the part's range of each axis.
+    """Return the region of a tensor that a part accesses. `box` has the part's range of each axis.
 
-    The region may exceed the tensor.
+    The region may extend beyond the tensor, as in padding.
     """
     result = []
     for (terms, lower, upper), dimension in zip(rows, shape, strict=True):

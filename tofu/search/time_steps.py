@@ -60,10 +60,7 @@ class EqualSteps:
 
 
 def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps]]]:
-    """Yield the recurrences of a graph, each with its sets of equal time steps.
-
-    An operator is in at most one recurrence.
-    """
+    """Yield the recurrences of a graph, each with its sets of equal time steps."""
     taken: set[int] = set()
     depths = _find_depths(dataflow)
     for family in _candidate_anchors(dataflow):

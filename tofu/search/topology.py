@@ -100,9 +100,9 @@ class Topology:
         return [{name: value for name, value in level.items() if value is not None} for level in named]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
-        """Return all arrangements of `workers` workers that follow the levels.
+        """Return the rounds of a plan for `workers` workers, in each order that follows the levels.
 
-        Raises PlanError if `workers` is not the product of the levels' numbers of groups.
+        Raises PlanError if the levels do not fit this number of workers.
         """
         if all(level.workers is not None for level in self.levels):
             sizes = [level.workers or 1 for level in self.levels]

@@ -34,7 +34,7 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        The shortest and the longest time of a step, in seconds, if the machine is faster or slower than its file says.
+        Range of the time of a step in seconds. The machine may be faster or slower than its file says.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal
@@ -62,7 +62,7 @@ class TrainingOption:
 
 @dataclass(frozen=True)
 class Advice:
-    """The simulated numbers of workers and their plans. Plans that fit into memory come first, the fastest first."""
+    """The simulated ways to train. Plans that fit into memory come first, sorted by speed."""
 
     machine: Machine
     options: tuple[TrainingOption, ...]
@@ -71,7 +71,7 @@ class Advice:
     def best(self) -> TrainingOption | None:
         """The recommended option; None if no option fits into memory.
 
-        It is nearly as fast as the fastest (`LEAST_GAIN`), with as few workers as possible.
+        Among all options within 5 % of the highest throughput, it has the fewest workers.
         """
         fitting = [option for option in self.options if option.fits]
         if not fitting:
@@ -153,8 +153,8 @@ def advise(
     """Simulate a training step on one device and on several, and return all options sorted by speed.
 
     `workers` lists the numbers of devices to try, by default 2, 4, 8, ... up to all devices. Three plans are simulated:
-    the plan for the settings, the plan that replicates as much as fits, and data parallelism. `make` makes a plan, and
-    `report` receives its name before.
+    the plan for the settings, the plan that replicates as much as fits, and data parallelism. `report` is called with a
+    plan's name before `make` makes the plan.
 
     Raises TofuError for wrong arguments.
     """
@@ -172,7 +172,7 @@ def advise(
 
 
 def read_counts(workers: Any) -> tuple[int, ...]:
-    """Return the different numbers of workers. Raise TofuError for anything but integers from 2 on."""
+    """Return the numbers of workers without repetitions. Raise TofuError for anything but integers >= 2."""
     if isinstance(workers, Iterable) and not isinstance(workers, str):
         workers = [int(count) if isinstance(count, np.integer) else count for count in workers]
     try:

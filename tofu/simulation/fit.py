@@ -28,8 +28,8 @@ class Sample(NamedTuple):
     kind
         The kind of the kernel (`tofu.simulation.kernels.name_kind`).
     contracted, other
-        Operations in contractions, such as matrix products, and all other operations. For a fetch, the bytes of added
-        partial results, and the number of contiguous runs.
+        Operations in contractions such as matrix products, and other operations. For a fetch, the bytes of partial
+        results that it adds, and the number of contiguous runs that it reads.
     size
         Bytes that the kernel reads and writes.
     """
@@ -55,10 +55,7 @@ def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRat
 
 
 def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
-    """Compute the rates that best explain the samples of one kind of kernel, without outliers.
-
-    Outliers are, for example, odd sizes for which the framework runs another kernel.
-    """
+    """Compute the rates that best explain the samples of one kind of kernel, without outliers."""
     features = np.array([[1, *sample[1:4], max(0, sample.size - cache)] for sample in samples], np.float64)
     seconds = np.array([max(sample.seconds, 1e-7) for sample in samples])
     rates = _solve_without_negatives(features, seconds)

@@ -60,15 +60,15 @@ class Rates:
     Attributes
     ----------
     contracted, other
-        Operations per second, by type of the result: in contractions such as matrix products, and in other arithmetic.
-        The default is the speed of "float32".
+        Type such as "float32" -> operations per second, in contractions such as matrix products, and in other
+        arithmetic. Other types are as fast as "float32".
     memory
         Bytes per second of the device's memory.
     call, call_of_several
         Seconds from one kernel to the next, on one device and on several.
     units, tile, half_depth
-        The number of arithmetic units, the elements of a tile, and the depth at which a contraction runs at half speed.
-        With 0 units, all contractions run at full speed.
+        The number of arithmetic units, the elements of a tile, and the number of products per element at which a
+        contraction runs at half speed. With 0 units, all contractions run at full speed.
     cache
         Bytes of the cache near a processor.
     measured
@@ -92,7 +92,7 @@ class Rates:
         return operations / (peak * self._find_efficiency(elements, depth))
 
     def compute(self, operations: float, dtype: str) -> float:
-        """Return the seconds of `operations` that are not in contractions."""
+        """Return the seconds of `operations` outside of contractions."""
         return operations / self.other.get(dtype, self.other["float32"])
 
     def _find_efficiency(self, elements: int, depth: int) -> float:

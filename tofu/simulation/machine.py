@@ -109,7 +109,7 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """Return the number of the part with `device`, after levels 0 to `level` have divided the machine."""
+        """Return the part that contains `device`, if levels 0 to `level` divide the machine into parts."""
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:

@@ -1,8 +1,7 @@
 """Find dependencies through reused memory: a node may write to a buffer only after the buffer's last content was read.
 
-Backends reuse buffers in the order of the program (section 6). So a fetch may have to wait for a buffer although its
-sources are ready. This module assumes that each result takes the smallest free buffer that is large enough, or a new
-one.
+Backends reuse buffers in the order of the program (section 6), so a fetch may have to wait for a buffer. Each result
+takes the smallest free buffer that is large enough, or a new one.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
 
 
 def order_by_memory(program: Program) -> list[list[int]]:
-    """Return the nodes that must end before each node overwrites its buffers."""
+    """Return, for each node, the nodes that must end before it may overwrite a buffer."""
     tables = program.tables
     size = program.entry_bytes
     node_count = len(tables.node_kind)

@@ -24,10 +24,7 @@ DEFAULT_STATES = 1  # arrays that an optimizer stores for each weight, such as a
 
 
 def read_states(states: Any) -> int:
-    """Return `states`, the number of arrays that an optimizer stores for each weight.
-
-    Raises TofuError if it is not an integer.
-    """
+    """Return `states`. Raise TofuError if it is not an integer >= 0."""
     try:
         return read_integer(int(states) if isinstance(states, np.integer) else states, "states")
     except ValueError as error:
@@ -105,6 +102,6 @@ def write_one_device_program(task: Task) -> PlannedProgram:
 
 
 def count_samples(graph: Graph) -> int:
-    """Return the first dimension of the model's first input; 1 if no input has a dimension."""
+    """Return the number of samples in a step: the first dimension of the first input, or 1."""
     inputs = [tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT]
     return next((shape[0] for shape in inputs if shape), 1)

@@ -51,7 +51,7 @@ class Tasks:
 
 
 def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares_buffers: bool = True) -> Tasks:
-    """Return the tasks of a program. If `shares_buffers` is True, tasks also wait until a reused buffer is free."""
+    """Return the tasks of a program. If `shares_buffers` is True, tasks also wait for reused buffers to be free."""
     tables = program.tables
     work = measure_work(program, states)
     updates = list_updates(program)

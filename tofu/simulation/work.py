@@ -38,7 +38,7 @@ class Contraction(NamedTuple):
 
 @dataclass(frozen=True)
 class Computed:
-    """Arithmetic of an operator on one worker: contractions, and the number of all other operations.
+    """Arithmetic of an operator on one worker: contractions (sums of products), and the number of other operations.
 
     `is_thin` is True for products such as a matrix times a vector.
     """
@@ -85,7 +85,7 @@ class Work:
     is_computed_elsewhere: npt.NDArray[np.bool_]
 
     def take_seconds(self, rates: Rates, workers: int) -> Floats:
-        """Return the seconds of each node while no other task runs."""
+        """Return the seconds of each node if no other task runs at the same time."""
         call = np.where(self.is_computed_elsewhere, 0.0, rates.call if workers == 1 else rates.call_of_several)
         contracted, other = (
             self._look_up([getattr(computed, name) for computed in self.computed]) for name in ("contracted", "other")
@@ -191,7 +191,7 @@ def _add_updates(work: Work, program: PlannedProgram, states: int) -> Work:
 class Update(NamedTuple):
     """The update of a worker's shard of a parameter.
 
-    `entry` is the entry (`ProgramTables`) with the gradient's shard.
+    `entry` is the array (`ProgramTables`) with the gradient's shard.
     """
 
     parameter: int
@@ -220,7 +220,7 @@ class Sources(NamedTuple):
     """The blocks of elements that fetches (copies from other workers) read, as a table.
 
     `node` is the fetch, and `owner` is the worker that stores the block. `size` is the block's bytes, and `rows` its
-    number of contiguous runs. `added` is the bytes that the fetch adds to another block.
+    number of contiguous runs. `added` is `size` if the fetch adds the block to another block, else 0.
     """
 
     node: Column

@@ -92,7 +92,7 @@ class Description:
         return parsed
 
     def find_fill_value(self, tensor: str, attributes: Mapping[str, Anything]) -> float:
-        """Return the number that the operator reads outside of the input `tensor`, such as 0."""
+        """Return the value of elements outside of the input `tensor`, such as 0 for padding."""
         fill = self.fill.get(tensor, 0.0)
         return fill(attributes) if callable(fill) else fill
 
@@ -114,7 +114,7 @@ class Description:
 def describe(function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything) -> Description:
     """Return a description without adding it to a registry.
 
-    `options` are the keyword arguments of `Registry.op`, and the attributes `parse` and `format` of `Description`.
+    `options` are the options of `Registry.op`, and `parse` and `format` (see `Description`).
     """
     parameters = inspect.signature(function).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

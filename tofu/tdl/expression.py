@@ -82,7 +82,7 @@ class ArithmeticOperators:
 class Index(ArithmeticOperators):
     """An integer expression such as `2 * i + j` over index variables and extents.
 
-    +, -, *, and // without a remainder return an index. Other operators return a number (`Position`).
+    +, -, *, and // without a remainder return an index. Other operators return a number (`Value`).
     """
 
     def __init__(self, expression: sympy.Expr) -> None:
@@ -193,8 +193,8 @@ class Position(Value):
 class WholeDimension:
     """An index that depends on data, such as a row of an embedding. Descriptions write `Any`.
 
-    The analysis assumes that the operator reads the whole dimension. `Any(value)` also gives the index, for
-    `tofu.tdl.interpreter`.
+    The analysis assumes that the operator reads the whole dimension. `Any(value)` also states the index, which
+    `tofu.tdl.interpreter` needs.
     """
 
     position: Value | None = None

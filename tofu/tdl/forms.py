@@ -42,7 +42,7 @@ class Output:
 
 
 class Form:
-    """An output as a description states it."""
+    """An output as written in a description: a lambda, `output(...)`, `scatter(...)` or `unwritten(...)`."""
 
     def trace(self, rank: int) -> Output:
         """Return the formula of the output for `rank` dimensions."""
@@ -123,10 +123,10 @@ def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Ind
 
 
 def unwritten(pattern: str, extents: Mapping[str, Index | int] | None = None, is_scratch: bool = False) -> Form:
-    """Describe an output without values or full of zeros, such as the gradient of a label.
+    """Describe an output that the kernel leaves unwritten or fills with zeros.
 
-    An example is `unwritten("b *s")`. With `is_scratch=True`, the output is scratch memory, which no other operator
-    reads.
+    For example, `unwritten("b *s")` is the gradient of a label. With `is_scratch=True`, the output is scratch memory,
+    which no other operator reads.
     """
     return _Dimensions(_parse_pattern(pattern), None, extents, find_place(), is_scratch)
 

@@ -62,28 +62,28 @@ class Local:
         return self._outputs
 
     def extent(self, variable: str) -> int:
-        """Return the length of the index variable's range on this worker."""
+        """Return the length of the variable's range on this worker."""
         whole = self.whole(variable)
         begin, end = self._ranges.get(variable, (0, whole))
         return end - begin
 
     def start(self, variable: str) -> int:
-        """Return the index variable's first value on this worker."""
+        """Return the variable's first value on this worker."""
         return self._ranges.get(variable, (0, 0))[0]
 
     def whole(self, variable: str) -> int:
-        """Return the length of the index variable's range on all workers together."""
+        """Return the length of the variable's range on all workers together."""
         self.read_variables.add(variable)
         if variable not in self._extents:
             raise DescriptionError(f"{variable} is no index variable here; they are {', '.join(self._extents)}")
         return self._extents[variable]
 
     def has(self, variable: str) -> bool:
-        """Return True if the description uses this index variable."""
+        """Return True if the description uses this variable."""
         return variable in self._extents
 
     def is_split(self, variable: str) -> bool:
-        """Return True if the index variable's range is split."""
+        """Return True if the variable's range is split."""
         return variable in self._extents and self.extent(variable) != self._extents[variable]
 
 

@@ -163,7 +163,7 @@ class Registry(Mapping[str, Description]):
             True if the function needs the lengths in t.shape as integers, as for a reshape. A keyword-only parameter
             `output_shapes` receives the outputs' shapes.
         advice
-            Advice for users whose workers have too little memory for the tensors that the operator reads whole.
+            Advice for users if the operator's tensors cannot be split and do not fit into memory.
         override
             True to replace an earlier description of the same name.
 

@@ -23,8 +23,7 @@ from tofu.tdl.place import find_place
 class Tensor:
     """An input of a description: `t[i, j + 1]` is an element, `t.shape[d]` a length, `t.ndim` the number of dimensions.
 
-    Lengths are symbols, because a description is called once for all shapes. With op(..., concrete=True), they are
-    numbers.
+    Lengths are symbols. With op(..., concrete=True), they are numbers.
     """
 
     def __init__(

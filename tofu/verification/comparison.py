@@ -1,4 +1,4 @@
-"""Count the elements of each output that were compared, and the way of comparison: numbers, a relation, or parts.
+"""Count how many elements of each output were compared, and in which way.
 
 Outputs in which an error would not be noticed do not count.
 """
@@ -66,7 +66,7 @@ def count_numbers(expected: Array, output: Array) -> int:
 
 
 def count_overwritten(output: Array, left: Array) -> int:
-    """Count the elements that a kernel should not write, but set to a number other than 0.
+    """Count the elements of an unwritten output that a kernel has set to a number other than 0.
 
     `left` is True for elements that the kernel left unchanged.
     """
@@ -76,10 +76,7 @@ def count_overwritten(output: Array, left: Array) -> int:
 def count_related(
     relation: Relation, inputs: Sequence[Array], outputs: Sequence[Array], number: int, tolerance: float
 ) -> int:
-    """Estimate the number of elements of output `number` in which an error would break the relation.
-
-    Some elements are changed, one at a time, to see if the relation fails.
-    """
+    """Estimate in how many elements of output `number` an error would break `relation`."""
     size = outputs[number].size
     changed_elements = np.unique(np.linspace(0, size - 1, MOST_CHANGED_ELEMENTS).astype(int)) if size else []
     noticed_count = sum(

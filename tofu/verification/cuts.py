@@ -29,7 +29,7 @@ Split = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """A way to split an operator: the cut dimension of each tensor (or None), and how to combine outputs."""
+    """A way to split an operator: the split dimension of each tensor (or None), and how outputs are combined."""
 
     inputs: Dimensions
     outputs: Dimensions
@@ -198,9 +198,9 @@ def find_cut(
     is_needed: Sequence[bool],
     run_part: RunPart,
 ) -> Cut | None:
-    """Run all parts of a split. Return a `Cut` if the split works, or None.
+    """Run the parts of a split. Return a `Cut` if their outputs form the whole outputs, or None.
 
-    A split works if the parts form all outputs with True in `is_needed`.
+    Only outputs with True in `is_needed` are compared.
     """
     input_roles, output_roles = roles
     dimensions = {"input": geometry.inputs, "output": geometry.outputs}

@@ -81,7 +81,7 @@ def whole(low: int, high: int, *shape: int) -> Numbers:
 
 
 def rounded(*shape: int) -> Numbers:
-    """Describe integers of which many are equal."""
+    """Describe integers from -2 to 2, so that many are equal."""
     return whole(-2, 3, *shape)
 
 

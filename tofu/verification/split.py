@@ -32,9 +32,9 @@ def split_range(extent: int, parts: int) -> list[Range]:
 
 
 def count_parts(access: OperatorAccess, axes: Sequence[int], count: int) -> dict[int, int]:
-    """Return the number of parts along each axis if `axes` are split into `count` parts.
+    """Return {axis: number of parts}, if each of `axes` is split into `count` parts.
 
-    Outer axes come first, and are split into single positions.
+    Their outer axes (`OperatorAccess.outer_axes`) come first, and are split into single positions.
     """
     outer = {axis: [access.axes.index(name) for name in access.outer_axes.get(access.axes[axis], ())] for axis in axes}
     counts = dict.fromkeys((a for axis in axes for a in (*outer[axis], axis)), count)

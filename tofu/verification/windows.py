@@ -1,7 +1,7 @@
 """Find splits of operators such as convolutions, in which an output row depends on a window of input rows.
 
-Only the kernel is used, not its description. Each input row is changed in turn, to see which output rows depend on it.
-Then each part of the output is computed from the input rows that it needs, and from rows of padding.
+Each input row is changed in turn, to see which output rows depend on it. Then each part of the output is computed from
+the input rows that it needs, and from rows of padding. The description is not used.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ template <size_t kTile>
   for (size_t y = 0; y < kTile; ++y) least[y] = tile[y];
 }
 
-/*! \brief The same for all columns. Return the least of all minima. */
+/*! \brief Minimise all columns in this way. Return the least of all minima. */
 TOFU_VECTORISED Cost MinimiseRows(const Cost* base, const Cost* block, size_t rows, size_t stride,
                                   size_t columns, Cost* least) {
   for (size_t begin = 0; begin < columns;) {

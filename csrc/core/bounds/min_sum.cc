@@ -17,7 +17,7 @@ namespace tofu {
 
 namespace {
 
-/*! \brief Return the number of assignments from which on another thread saves time. */
+/*! \brief Return the fewest assignments for which another thread saves time. */
 size_t ChooseGrain(const BucketBlocks& blocks) {
   constexpr size_t kOperations = size_t{1} << 21;
   return kOperations / (blocks.rows() * blocks.columns()) + 1;

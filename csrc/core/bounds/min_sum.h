@@ -20,7 +20,7 @@ using Cost = int32_t;
 /*! \brief The largest absolute value in a table. 15 such values add up without overflow. */
 constexpr Cost kMaxCost = Cost{1} << 27;
 
-/*! \brief The number of entries from which on another thread saves time. */
+/*! \brief The fewest entries for which another thread saves time. */
 constexpr size_t kEntriesOfPass = size_t{1} << 18;
 
 /*! \brief Allocator that leaves entries uninitialised, for tables whose entries are all written

@@ -49,7 +49,7 @@ using MiniBucketPause = std::function<void(double, size_t)>;
  *
  * Costs above `most` count as `most`. No table has more than `max_entries` entries, unless a table
  * of the problem has. `pause` is called after each variable. An exception from it ends the work.
- * \\throws std::length_error if all tables together exceed kMaxMiniBucketEntries
+ * \throws std::length_error if all tables together exceed kMaxMiniBucketEntries
  */
 MiniBucketBound BoundByMiniBuckets(const PairwiseProblem& problem, int64_t most, size_t max_entries,
                                    const MiniBucketPause& pause);

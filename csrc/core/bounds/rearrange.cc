@@ -129,7 +129,7 @@ void ForEachBlock(const CostTable& table, const std::vector<int>& scope,
   }
   size_t count = 1;
   for (const Axis& axis : axes) count *= axis.size;
-  constexpr size_t kGrain = size_t{1} << 17;  // additions from which on a thread saves time
+  constexpr size_t kGrain = size_t{1} << 17;  // the fewest additions that are worth a thread
   ParallelFor(count, kGrain / (rows.size * columns.size) + 1, [&](size_t begin, size_t end) {
     for (size_t n = begin; n < end; ++n) {
       size_t rest = n;

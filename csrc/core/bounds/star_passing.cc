@@ -50,7 +50,7 @@ class Groups {
   /*! \brief The least cost of all readers, by value of the centre. */
   const int64_t* All() const { return parted_.data() + (subsets_ - 1) * centres_; }
 
-  /*! \brief The same, if some readers join a group with this pattern without further cost. */
+  /*! \brief The least cost of all readers, if some join a group with this pattern for free. */
   void Join(size_t pattern, std::vector<int64_t>* least) const {
     const int64_t* sums = sums_.data() + pattern * subsets_;
     least->assign(centres_, kNobodyAsks);

@@ -19,7 +19,7 @@
 
 namespace tofu {
 
-/*! \brief Return, for each round, the number of its kind. Rounds of one kind have equal factors. */
+/*! \brief Return a number for each round, its *kind*. Rounds with equal factors have one kind. */
 std::vector<int> NumberRounds(const WorkerGrid& grid);
 
 /*! \brief Return numbers that are equal for sequences of one class. `kinds` is by round. */
@@ -32,9 +32,9 @@ std::vector<int64_t> BoundIncidence(const Graph& graph, const Incidence& inciden
                                     const std::vector<std::vector<int>>& choices,
                                     const std::vector<std::vector<int>>& layouts);
 
-/*! \brief Return a key of a read. Reads with different keys never have equal regions, for any
- * sequences of their classes. The key has the sizes of the regions, and for each dimension the
- * kinds of the rounds that split it. */
+/*! \brief Return a key that is equal for reads that have equal regions for some sequences of their
+ * classes. It has the sizes of the regions, and for each dimension the kinds of the rounds that
+ * split it. */
 std::vector<int64_t> DescribeSizes(const Graph& graph, const WorkerGrid& grid, int op,
                                    const Input& input, const std::vector<int>& choice);
 

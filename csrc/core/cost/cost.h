@@ -197,12 +197,12 @@ struct PlanCost {
 /*!
  * \brief Check that an assignment has the right sizes, is feasible, and respects shared choices and
  * tied layouts.
- * \\throws std::invalid_argument naming the operator or tensor and the rule
+ * \throws std::invalid_argument naming the operator or tensor and the rule
  */
 void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
 /*! \brief Evaluate a plan, incidence by incidence. On a grid with prices, costs take the place of
- * bytes. Holding costs are included. \\throws std::invalid_argument for plans that cannot run,
+ * bytes. Holding costs are included. \throws std::invalid_argument for plans that cannot run,
  * std::overflow_error with kTooManyBytes */
 PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 

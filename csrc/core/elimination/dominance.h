@@ -38,7 +38,7 @@ Dominance FindDominated(const PairwiseProblem& problem);
 
 /*!
  * \brief Remove dominated values, which makes tables smaller, and eliminate the rest (eliminate.h).
- * \\throws std::runtime_error if a table would still exceed kMaxTableEntries
+ * \throws std::runtime_error if a table would still exceed kMaxTableEntries
  */
 EliminationResult EliminateUndominated(PairwiseProblem problem);
 

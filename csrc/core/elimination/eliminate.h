@@ -80,8 +80,8 @@ std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem);
 
 /*!
  * \brief Minimise a problem exactly.
- * \\param order the order of elimination; if it is empty, FindEliminationOrder chooses one
- * \\throws std::runtime_error if a table would have more than `max_entries`
+ * \param order the order of elimination; if it is empty, FindEliminationOrder chooses one
+ * \throws std::runtime_error if a table would have more than `max_entries`
  */
 EliminationResult Eliminate(const PairwiseProblem& problem, size_t max_entries = kMaxTableEntries,
                             std::vector<int> order = {});

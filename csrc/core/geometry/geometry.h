@@ -182,7 +182,7 @@ std::vector<int> ListChoices(const Graph& graph, const WorkerGrid& grid, Subject
 
 /*!
  * \brief Check that a choice, with one value per round, is feasible.
- * \\throws std::invalid_argument naming `subject`, the dimension and the round
+ * \throws std::invalid_argument naming `subject`, the dimension and the round
  */
 void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
                  const WorkerGrid& grid, const std::vector<int>& choice, const SplitRules& rules);

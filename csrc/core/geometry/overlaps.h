@@ -35,7 +35,8 @@ class BoxLists {
   std::vector<std::vector<int>> columns_of_;         // by list and dimension
 };
 
-/*! \brief A worker, whose box in a list is intersected with the region of a worker. */
+/*! \brief Two workers: the box of worker `box` is intersected with the region of worker `region`.
+ */
 struct BoxPair {
   int box;
   int region;

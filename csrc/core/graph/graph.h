@@ -47,12 +47,11 @@ struct Row {
 };
 
 /*!
- * \brief A dimension that a tensor lacks in an operator that only moves elements, such as an input
- * of a stack.
+ * \brief A dimension that one tensor of an operator lacks. For example, each input of a stack is
+ * one slice of the output.
  *
- * A stack has one more dimension than its inputs, and each input is one slice along it. The row is
- * the interval of a part of the operator along that dimension, relative to the slice. The part
- * accesses the tensor if the row contains 0.
+ * The row is the interval of a part of the operator along that dimension, relative to the slice.
+ * The part accesses the tensor if the row contains 0.
  */
 struct Absent {
   int dimension = -1;  // position among the dimensions of the tensors that have it; -1 for none
@@ -196,9 +195,9 @@ class Graph {
   void StageSmallSums() { stages_small_sums_ = true; }
   bool stages_small_sums() const { return stages_small_sums_; }
 
-  /*! \brief Let workers with equal digits above a round relay to each other (cost.h). If several of
-   * them need an element, it crosses the round once, and their partial results are added before
-   * they cross it. */
+  /*! \brief Let workers with equal digits above a round relay to each other (cost.h). An element
+   * that several of them need crosses the round once. Their partial results are added before they
+   * cross it. */
   void RelayInGroups() { relays_in_groups_ = true; }
   bool relays_in_groups() const { return relays_in_groups_; }
 

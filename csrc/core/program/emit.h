@@ -39,7 +39,7 @@ struct OutputRequest {
 
 /*!
  * \brief Emit the program of a plan for the operators of some phases. Weight updates are left out.
- * \\throws std::invalid_argument for a plan that does not fit the graph, for tensors that are read
+ * \throws std::invalid_argument for a plan that does not fit the graph, for tensors that are read
  * but produced in another phase, and for in-place writes to regions other than the worker's shard
  */
 Program EmitProgram(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,

@@ -105,7 +105,7 @@ inline Piece ParsePiece(const std::string& text, const std::vector<int64_t>& sha
 
 /*!
  * \brief Check that pieces are inside a region of `shape`, and read existing inputs.
- * \\throws std::invalid_argument
+ * \throws std::invalid_argument
  */
 inline void CheckPieces(const std::vector<Piece>& pieces, const std::vector<int64_t>& shape,
                         int64_t num_inputs) {

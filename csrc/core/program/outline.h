@@ -16,7 +16,7 @@
 
 namespace tofu {
 
-// In place of a kind, marks reads of the worker's entries by other workers.
+// Takes the place of a node's kind, and marks reads of the worker's entries by other workers.
 constexpr int32_t kReadByOthers = -1;
 
 struct Outlines {
@@ -32,8 +32,8 @@ struct Outlines {
   std::vector<int32_t> outline_of_worker;
 };
 
-/*! \brief Writes the outlines of all workers. Node n of worker w, of k workers, has the number n *
- * k + w in entries. */
+/*! \brief Writes the outlines of k workers. In entries, node n of worker w has the number
+ * n * k + w. */
 class OutlineBuilder : public NodeSink {
  public:
   explicit OutlineBuilder(int num_workers) : workers_(num_workers) {}

@@ -244,7 +244,7 @@ inline std::vector<int64_t> EncodeProgram(const Program& program) {
 
 /*!
  * \brief Decode a program.
- * \\throws std::invalid_argument if `data` is no encoded program of this format
+ * \throws std::invalid_argument if `data` is no encoded program of this format
  */
 inline Program DecodeProgram(const int64_t* data, size_t size) {
   ProgramReader reader(data, size);

@@ -54,7 +54,7 @@ struct ProgramTables {
 
 /*!
  * \brief Make the tables of a program.
- * \\throws std::invalid_argument for missing entries and inputs, and for boxes or sources without
+ * \throws std::invalid_argument for missing entries and inputs, and for boxes or sources without
  * the dimensions of their fetch or entry
  */
 ProgramTables MakeProgramTables(const Program& program);

@@ -65,8 +65,8 @@ class TensorShards {
   /*! \brief Return the entry of a worker's shard. Variables are added when they are first used. */
   Entry Shard(int tensor, int worker);
 
-  /*! \brief Fetch a region from shards. Elements outside the tensor hold `fill`. `owners` are those
-   * of the region. */
+  /*! \brief Fetch a region from shards. Elements outside the tensor hold `fill`. `owners` are the
+   * owners of the region. */
   Entry FetchRegion(int tensor, int worker, int phase, const Interval* region, double fill,
                     Owners* owners);
 

@@ -51,9 +51,9 @@ inline void MergeDimensions(std::vector<StridedDimension>* dimensions) {
 
 /*!
  * \brief Compute the offsets and strides of a piece in its output and sources.
- * \\param shape the output's shape, of any type with extents at [d]
- * \\param shape_of function that returns the shape of input i
- * \\param element the unit of offsets and strides: 1 for elements, or the bytes of an element
+ * \param shape the output's shape, of any type with extents at [d]
+ * \param shape_of function that returns the shape of input i
+ * \param element the unit of offsets and strides: 1 for elements, or the bytes of an element
  */
 template <typename Shape, typename ShapeOf>
 StridedPiece MakeStridedPiece(const Piece& piece, const Shape& shape, const ShapeOf& shape_of,

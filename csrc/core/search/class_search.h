@@ -9,8 +9,8 @@
  * is split. A second search, among the sequences of these classes, decides in which rounds.
  *
  * On an interconnect with several levels, each level has such a search, over the rounds of this
- * level and of the levels above. The cost of a plan is at least the sum of the least costs. Each is
- * multiplied by the difference between the price of its level and the price of the level below.
+ * level and of the levels above. The cost of a plan is at least the sum over levels of
+ *     least cost * (price of the level - price of the level below).
  */
 #pragma once
 

@@ -39,7 +39,7 @@ std::optional<Hints> JoinHints(const Hints& hints, const JoinedRounds& joined);
  *
  * If the coarse plan replicates a tensor that the grid can split, or does not meet a hint, the
  * recursive search chooses again.
- * \\throws like SearchRecursive
+ * \throws like SearchRecursive
  */
 SearchResult RefinePlan(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
                         const Assignment& coarse, const JoinedRounds& joined);

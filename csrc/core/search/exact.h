@@ -60,7 +60,7 @@ constexpr double kMostSlowness = 4;
 struct ExactResult {
   SearchResult plan;
   int64_t lower_bound = 0;  // every plan costs at least this many bytes
-  bool is_optimal = false;  // the plan costs the bound; its tie is least unless a bound proved it
+  bool is_optimal = false;  // the plan costs the bound; if elimination proved it, its tie is least
 
   int64_t recursive_bytes = 0;  // cost of the recursive search's plan; 0 if it found none
   int64_t held_bytes = 0;       // most bytes of all tables at one time
@@ -73,9 +73,9 @@ struct ExactResult {
 using ExactProgress = std::function<void(const std::string&, int64_t, int64_t)>;
 
 /*!
- * \brief Find the best plan for the grid, which is no worse than `start` if this search may find
- * `start`.
- * \\throws std::invalid_argument for hints that cannot be met, std::runtime_error if neither search
+ * \brief Find the best plan for the grid. If the search may find `start`, the plan costs at most as
+ * much.
+ * \throws std::invalid_argument for hints that cannot be met, std::runtime_error if neither search
  * can hold its tables
  */
 ExactResult SearchExact(const Graph& graph, const WorkerGrid& grid, const Hints& hints,

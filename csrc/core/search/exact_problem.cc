@@ -225,8 +225,7 @@ class Tabulation {
     return regions_.Of(incidence.op, input, choice);
   }
 
-  /*! \brief Make one star for `count` tensors that are read alike, of which one is read by `reads`.
-   */
+  /*! \brief Make one star for `count` tensors that are read alike. `reads` reads one of them. */
   Star MakeStar(const std::vector<size_t>& reads, int64_t count) {
     Star star;
     std::map<int, int> known;

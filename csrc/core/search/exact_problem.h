@@ -35,7 +35,7 @@ struct ExactProblem {
 /*!
  * \brief Tabulate the problem. Costs above `ceiling` count as `ceiling`, because no plan may have
  * them.
- * \\throws std::length_error before the problem exceeds `size`, std::invalid_argument for hints
+ * \throws std::length_error before the problem exceeds `size`, std::invalid_argument for hints
  * that cannot be met
  */
 ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,

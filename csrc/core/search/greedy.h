@@ -16,7 +16,7 @@ namespace tofu {
 
 /*!
  * \brief Find a plan by the heuristic, for all rounds at once.
- * \\throws std::invalid_argument for hints that cannot be met, std::runtime_error if no choice is
+ * \throws std::invalid_argument for hints that cannot be met, std::runtime_error if no choice is
  * left to an operator that writes in place
  */
 SearchResult SearchGreedy(const Graph& graph, const WorkerGrid& grid, const Hints& hints);

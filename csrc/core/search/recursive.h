@@ -37,7 +37,7 @@ using SearchProgress = std::function<void(int, int64_t)>;
 
 /*!
  * \brief Find a plan for the grid.
- * \\throws std::invalid_argument for hints that cannot be met, std::runtime_error if a table is too
+ * \throws std::invalid_argument for hints that cannot be met, std::runtime_error if a table is too
  * large
  */
 SearchResult SearchRecursive(const Graph& graph, const WorkerGrid& grid, const Hints& hints,

@@ -47,7 +47,7 @@ class SearchVariables {
   /*!
    * \brief Return the values of each variable in round `round`, given its choices in earlier
    * rounds.
-   * \\throws std::invalid_argument listing all hints that are not feasible
+   * \throws std::invalid_argument listing all hints that are not feasible
    */
   std::vector<std::vector<int>> Domains(int round,
                                         const std::vector<std::vector<int>>& histories) const;
@@ -56,7 +56,7 @@ class SearchVariables {
    * \brief Return all sequences of choices of each variable, in lexicographic order with replicated
    * last.
    * Variables with equal sequences share them.
-   * \\throws std::invalid_argument for a hint that no sequence meets
+   * \throws std::invalid_argument for a hint that no sequence meets
    */
   std::vector<SharedSequences> Sequences() const;
 
@@ -76,8 +76,8 @@ class SearchVariables {
   /*! \brief Return the choices of a plan, by variable. */
   std::vector<std::vector<int>> ChoicesOf(const Assignment& plan) const;
 
-  /*! \brief Return a number for each variable, equal for variables with equal sequences, without
-   * listing the sequences. */
+  /*! \brief Return a number for each variable, equal for variables with equal sequences. Does not
+   * list the sequences. */
   std::vector<int> NumberSequences() const;
 
   /*! \brief Count the sequences of a variable without listing them. */
