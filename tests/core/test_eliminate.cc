@@ -74,10 +74,13 @@ void TestLargeTablesAgainstExhaustiveSearch() {
 void TestDominatedValuesDoNotMatter() {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     for (const PairwiseProblem& problem :
-         {DrawProblem(seed), tofu_test::DrawProblem(seed), tofu_test::DrawProblem(seed, 2)}) {
-      const EliminationResult found = EliminateUndominated(problem);
-      CHECK(found.weight == FindLeast(problem));
-      CHECK(EvaluatePairwise(problem, found.values) == found.weight);
+         {DrawProblem(seed), tofu_test::DrawProblem(seed), tofu_test::DrawProblem(seed, 2),
+          tofu_test::DrawProblem(seed, 2, 4)}) {
+      for (const double large_table : {0.0, 1e6}) {
+        const EliminationResult found = EliminateUndominated(problem, large_table);
+        CHECK(found.weight == FindLeast(problem));
+        CHECK(EvaluatePairwise(problem, found.values) == found.weight);
+      }
     }
   }
 }

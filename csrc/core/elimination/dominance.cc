@@ -16,6 +16,7 @@
 
 #include "core/base/byte_loops.h"
 #include "core/base/parallel.h"
+#include "core/elimination/reduction.h"
 
 namespace tofu {
 
@@ -114,7 +115,10 @@ class DominanceTest {
   explicit DominanceTest(const PairwiseProblem& problem) : problem_(problem) {
     std::vector<std::vector<int>> around(problem.size());
     for (const ByteMatrix* table : ListTables(problem)) turned_[table];
+    pairs_of_.resize(problem.size());
     for (const PairTable& pair : problem.pairs) {
+      pairs_of_[pair.first].push_back(&pair);
+      pairs_of_[pair.second].push_back(&pair);
       around[pair.first].push_back(FindSide(pair.bytes.get(), true));
       around[pair.second].push_back(FindSide(pair.bytes.get(), false));
     }
@@ -173,10 +177,21 @@ class DominanceTest {
 
   bool IsDominated(int v, int a, VariableClass::Candidate b) const {
     if (!b.is_equal) return true;
-    const Weight of_a = problem_.unary[v][a];
-    const Weight of_b = problem_.unary[v][b.value];
-    const Weight difference = of_a - of_b - MakeWeight(WeightBytes(of_a) - WeightBytes(of_b), 0);
+    Weight difference = problem_.unary[v][a] - problem_.unary[v][b.value];
+    for (const PairTable* pair : pairs_of_[v])
+      difference += LeastDifference(*pair, pair->first == v, a, b.value);
     return difference > 0 || (difference == 0 && b.value < a);
+  }
+
+  /*! \brief The least difference of the weights of two rows or of two columns. */
+  static Weight LeastDifference(const PairTable& pair, bool of_rows, int a, int b) {
+    const auto difference = [&](size_t y) {
+      return of_rows ? pair.At(a, y) - pair.At(b, y) : pair.At(y, a) - pair.At(y, b);
+    };
+    Weight least = difference(0);
+    for (size_t y = 1; y < (of_rows ? pair.bytes->columns : pair.bytes->rows); ++y)
+      least = std::min(least, difference(y));
+    return least;
   }
 
   /*! \brief Domination is transitive, so each chain ends at a value that stays. */
@@ -197,7 +212,8 @@ class DominanceTest {
   }
 
   const PairwiseProblem& problem_;
-  std::map<const ByteMatrix*, ByteMatrix> turned_;  // by table
+  std::vector<std::vector<const PairTable*>> pairs_of_;  // by variable
+  std::map<const ByteMatrix*, ByteMatrix> turned_;       // by table
   std::deque<Side> sides_;
   std::map<std::pair<const ByteMatrix*, bool>, size_t> known_sides_;
   std::vector<VariableClass> classes_;
@@ -221,10 +237,15 @@ double CountDominanceEntries(const PairwiseProblem& problem) {
 
 Dominance FindDominated(const PairwiseProblem& problem) { return DominanceTest(problem).Run(); }
 
-EliminationResult EliminateUndominated(PairwiseProblem problem) {
+EliminationResult EliminateUndominated(const PairwiseProblem& problem, double large_table) {
+  Reduction reduction(problem);
+  Part left = MakePart(reduction.TakeRest());
+  EliminationEstimate estimate = EstimateElimination(left.problem, left.originals);
+  if (estimate.largest_table <= large_table) {
+    return reduction.Complete(Eliminate(left.problem, kMaxTableEntries, std::move(estimate.order)));
+  }
   DistinctMatrices distinct;
-  for (PairTable& pair : problem.pairs) pair.bytes = distinct.Add(pair.bytes);
-  Part left = MakePart(std::move(problem));
+  for (PairTable& pair : left.problem.pairs) pair.bytes = distinct.Add(pair.bytes);
   for (Dominance dominance = FindDominated(left.problem); dominance.is_reduced;
        dominance = FindDominated(left.problem)) {
     left = Select(left, dominance.kept);
@@ -232,7 +253,7 @@ EliminationResult EliminateUndominated(PairwiseProblem problem) {
   EliminationResult best = EliminatePairwise(left.problem, kMaxTableEntries);
   for (size_t v = 0; v < best.values.size(); ++v)
     best.values[v] = left.originals[v][best.values[v]];
-  return best;
+  return reduction.Complete(best);
 }
 
 }  // namespace tofu

@@ -37,9 +37,12 @@ struct Dominance {
 Dominance FindDominated(const PairwiseProblem& problem);
 
 /*!
- * \brief Remove dominated values, which makes tables smaller, and eliminate the rest (eliminate.h).
+ * \brief Minimise a problem exactly. Variables with few neighbours are eliminated first
+ * (reduction.h). If the rest needs a table of more than `large_table` entries, dominated values are
+ * removed.
  * \throws std::runtime_error if a table would still exceed kMaxTableEntries
  */
-EliminationResult EliminateUndominated(PairwiseProblem problem);
+EliminationResult EliminateUndominated(const PairwiseProblem& problem,
+                                       double large_table = size_t{1} << 20);
 
 }  // namespace tofu

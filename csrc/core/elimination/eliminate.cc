@@ -104,7 +104,10 @@ class Elimination {
               std::pmr::vector<int64_t>(&memory_),
               std::pmr::vector<uint64_t>(&memory_)};
     rows.bytes.assign(pair.bytes->entries.begin(), pair.bytes->entries.end());
-    if (!is_first) rows.bytes = MoveFirst(rows.bytes, DomainSize(v), 1);
+    if (pair.ties != nullptr) rows.ties.assign(pair.ties->begin(), pair.ties->end());
+    if (is_first) return rows;
+    rows.bytes = MoveFirst(rows.bytes, DomainSize(v), 1);
+    rows.ties = MoveFirst(rows.ties, DomainSize(v), 1);
     return rows;
   }
 

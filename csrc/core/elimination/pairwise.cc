@@ -19,22 +19,30 @@ Weight EvaluatePairwise(const PairwiseProblem& problem, const std::vector<int>& 
   Weight weight = 0;
   for (int v = 0; v < problem.size(); ++v) weight += problem.unary[v][values[v]];
   for (const PairTable& pair : problem.pairs)
-    weight += MakeWeight(pair.bytes->at(values[pair.first], values[pair.second]), 0);
+    weight += pair.At(values[pair.first], values[pair.second]);
   return weight;
 }
 
 namespace {
 
-SharedMatrix Submatrix(const ByteMatrix& from, const std::vector<int>& rows,
-                       const std::vector<int>& columns) {
-  auto part = std::make_shared<ByteMatrix>();
-  part->rows = rows.size();
-  part->columns = columns.size();
-  part->entries.reserve(rows.size() * columns.size());
+/*! \brief Return the entries of some rows and columns, row-major. */
+template <typename Number>
+std::vector<Number> TakeEntries(const std::vector<Number>& from, size_t num_columns,
+                                const std::vector<int>& rows, const std::vector<int>& columns) {
+  std::vector<Number> taken;
+  taken.reserve(rows.size() * columns.size());
   for (int row : rows) {
-    for (int column : columns) part->entries.push_back(from.at(row, column));
+    for (int column : columns) taken.push_back(from[row * num_columns + column]);
   }
-  return part;
+  return taken;
+}
+
+std::shared_ptr<const std::vector<uint64_t>> RestrictTies(const PairTable& pair,
+                                                          const std::vector<int>& rows,
+                                                          const std::vector<int>& columns) {
+  if (pair.ties == nullptr) return nullptr;
+  return std::make_shared<std::vector<uint64_t>>(
+      TakeEntries(*pair.ties, pair.bytes->columns, rows, columns));
 }
 
 }  // namespace
@@ -57,8 +65,12 @@ PairwiseProblem Restrict(const PairwiseProblem& problem, const KeptValues& kept)
       continue;
     }
     SharedMatrix& part = known[{pair.bytes.get(), numbers[pair.first], numbers[pair.second]}];
-    if (part == nullptr) part = Submatrix(*pair.bytes, rows, columns);
-    restricted.pairs.push_back({pair.first, pair.second, part});
+    if (part == nullptr) {
+      part = std::make_shared<ByteMatrix>(
+          ByteMatrix{rows.size(), columns.size(),
+                     TakeEntries(pair.bytes->entries, pair.bytes->columns, rows, columns)});
+    }
+    restricted.pairs.push_back({pair.first, pair.second, part, RestrictTies(pair, rows, columns)});
   }
   return restricted;
 }
@@ -181,11 +193,9 @@ EliminationResult EliminatePairwise(const PairwiseProblem& problem, size_t max_e
     std::vector<Weight>& of_first = plain.unary[pair.first];
     std::vector<Weight>& of_second = plain.unary[pair.second];
     if (of_second.size() == 1) {
-      for (size_t x = 0; x < of_first.size(); ++x)
-        of_first[x] += MakeWeight(pair.bytes->at(x, 0), 0);
+      for (size_t x = 0; x < of_first.size(); ++x) of_first[x] += pair.At(x, 0);
     } else if (of_first.size() == 1) {
-      for (size_t y = 0; y < of_second.size(); ++y)
-        of_second[y] += MakeWeight(pair.bytes->at(0, y), 0);
+      for (size_t y = 0; y < of_second.size(); ++y) of_second[y] += pair.At(0, y);
     } else {
       plain.pairs.push_back(pair);
     }

@@ -9,7 +9,6 @@
 
 #include "core/cost/tables.h"
 #include "core/elimination/dominance.h"
-#include "core/elimination/eliminate.h"
 #include "core/search/ties.h"
 
 namespace tofu {
@@ -132,26 +131,11 @@ class RecursiveSearch {
     AddTies(round, domains, &problem);
     AddHolding(grid_.Prefix(round + 1), lists, &problem);
     AddCosts(lists, &problem);
-    const EliminationResult best = Solve(std::move(problem));
+    const EliminationResult best = EliminateUndominated(problem);
     for (size_t v = 0; v < domains.size(); ++v) histories_[v].push_back(domains[v][best.values[v]]);
     const int64_t bytes = WeightBytes(best.weight);
     if (bytes >= kForbiddenBytes) ReportForbidden(round, lists, best);
     return bytes;
-  }
-
-  /*! \brief Eliminate a round. If that needs large tables, remove dominated values first. */
-  EliminationResult Solve(PairwiseProblem problem) {
-    constexpr size_t kLargeTable = size_t{1} << 20;
-    if (!is_dense_) {
-      try {
-        EliminationResult best = Eliminate(problem, kLargeTable, std::move(order_));
-        order_ = best.order;
-        return best;
-      } catch (const std::runtime_error&) {
-        is_dense_ = true;
-      }
-    }
-    return EliminateUndominated(std::move(problem));
   }
 
   [[noreturn]] void ReportForbidden(int round, const std::vector<ChoiceList>& lists,
@@ -179,8 +163,6 @@ class RecursiveSearch {
   std::vector<std::vector<int>> histories_;  // by variable: its choices so far
   std::vector<std::pair<int, int>> pairs_;   // (operator variable, tensor variable)
   std::vector<int> pair_of_;                 // by incidence, or kSameVariable
-  std::vector<int> order_;                   // order of elimination, the same in each round
-  bool is_dense_ = false;                    // true if a round needed large tables
   TieWeights ties_;
 };
 
