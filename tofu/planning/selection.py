@@ -208,7 +208,7 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
         if is_free:  # the first search tied all layers, in a share of the time
             candidates += _solve(promising, settings, effort, known=candidates)[0]
         split = _split_evenly_with_free_memory if is_free else Problem.split_evenly
-        candidates += _solve(promising, settings, effort, split, candidates)[0]
+        candidates += _solve(promising, settings, replace(effort, refines_start=True), split, candidates)[0]
     best = min(candidates, key=attrgetter("cost"))
     cost = best.cost
     proofs = combine_proofs(proving)

@@ -39,12 +39,15 @@ class Effort:
         A known plan. The exact search returns this plan or a better one.
     known_cost
         The cost of another search's plan. The exact search ends when it can find no cheaper plan.
+    refines_start
+        True if the exact search only improves `start`, and looks for no other plan to start from.
     """
 
     seconds: float = DEFAULT_SEARCH_SECONDS
     progress: Progress | None = None
     start: Choices | None = None
     known_cost: int = NO_KNOWN_COST
+    refines_start: bool = False
 
     def take(self, share: float) -> Effort:
         """Return a copy with the time limit multiplied by `share`, a number from 0 to 1."""
@@ -123,10 +126,9 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
     Raises PlanError if fixed choices contradict each other, and InfeasibleError if the graph is too densely connected.
     """
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
-    refines_start = False
 
     def search(searched: Problem) -> _core.ExactResult:
-        nonlocal effort, refines_start
+        nonlocal effort
         share = EFFORT_FOR_EQUAL_LAYERS if searched.layers.operators and searched.period == 1 else 1.0
         result = _core.search_exact(
             searched.search_graph,
@@ -137,12 +139,12 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
             prices=costs["prices"],
             latencies=costs["latencies"],
             start=None if effort.start is None else (effort.start.operators, effort.start.tensors),
-            refines_start=refines_start,
+            refines_start=effort.refines_start,
             known_bytes=effort.known_cost,
         )
-        refines_start = True
         start = Choices(problem, result.plan.operators, result.plan.tensors)
-        effort = replace(effort, seconds=max(effort.seconds - result.spent_seconds, 0.0), start=start)
+        seconds = max(effort.seconds - result.spent_seconds, 0.0)
+        effort = replace(effort, seconds=seconds, start=start, refines_start=True)
         return result
 
     found = _search(problem, fixed, search)

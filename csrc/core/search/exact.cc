@@ -39,8 +39,8 @@ class ExactSearch {
         state_(limits, progress) {}
 
   ExactResult Run() {
-    FindRecursivePlan();
     OfferGivenPlan();
+    if (!start_ || !limits_.refines_start) FindRecursivePlan();
     state_.StartClock();
     return SearchFromStart();
   }
