@@ -40,3 +40,16 @@ def test_random_numbers_of_narrow_types_equal_one_device(dtype, generator):
     ours, expected = tofu.jax.partition(step, 3, (jnp.uint32(3),))(jnp.uint32(3)), jax.jit(step)(jnp.uint32(3))
     assert ours.dtype == expected.dtype == dtype
     np.testing.assert_array_equal(np.asarray(ours, np.float32), np.asarray(expected, np.float32))
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_random_keys_can_be_sliced_and_updated(workers):
+    def step(keys, first):
+        window = lax.dynamic_slice(keys, (first,), (4,))
+        updated = lax.dynamic_update_slice(keys, keys[:3], (first,))
+        return tuple(map(jax.random.key_data, (window, updated)))
+
+    arguments = jax.random.split(jax.random.key(0), 12), 3
+    made = tofu.jax.partition(step, workers, arguments, hints={"keys": 0})
+    for ours, expected in zip(made(*arguments), jax.jit(step)(*arguments), strict=True):
+        np.testing.assert_array_equal(ours, expected)

@@ -151,6 +151,13 @@ def test_lines_without_equal_blocks_stay_as_they_are():
     assert divide_step(source, 3) is not None
 
 
+def test_positions_that_the_index_type_lacks_are_those_of_one_device():
+    x = np.zeros((300, 3), "uint8")
+    x[[5, 200]] = 9
+    step = lambda x: lax.argmax(x, 0, "int8")  # noqa: E731
+    np.testing.assert_array_equal(tofu.jax.partition(step, 3, (x,))(x), jax.jit(step)(x))
+
+
 def test_hints_and_plans_of_the_step_as_written_hold():
     x = X.reshape(16, 15)[:, :8]
 

@@ -6,7 +6,7 @@ position in the complete array, and have a rule in this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
@@ -71,6 +71,8 @@ class LocalCall:
         `output_boxes[output][worker]` is the region of a worker's shard.
     repeated
         Elements to leave out of a reduction.
+    is_overwriting
+        True if an update of a slice reads the updated array, and so must not be computed in place.
     """
 
     equation: Equation
@@ -79,6 +81,7 @@ class LocalCall:
     output_boxes: Sequence[Sequence[Box]]
     workers: WorkerSelection
     repeated: Sequence[RepeatedElements] = ()
+    is_overwriting: bool = False
 
     def run(self, operands: list[Any]) -> list[Any]:
         """Compute this worker's results from its shards of the operands."""
@@ -87,6 +90,8 @@ class LocalCall:
             operands[repeat.operand] = repeat.leave_out(operands[repeat.operand], self.workers)
         name = self.equation.primitive.name
         rule = LOOKUP_RULES[name] if name in LOOKUP_RULES and self.split_dimensions else RULES.get(name)
+        if self.is_overwriting:
+            rule = _select_update
         return self.bind(operands) if rule is None else rule(self, operands)
 
     def bind(self, operands: Sequence[Any], **replaced: Any) -> list[Any]:
@@ -119,10 +124,20 @@ class LocalCall:
 
 
 class CallMaker:
-    """A factory that makes a `LocalCall` for each equation of a step."""
+    """A factory that makes a `LocalCall` for each equation of a step.
 
-    def __init__(self, choices: Choices, values: Sequence[ProgramValue], workers: WorkerSelection) -> None:
+    `overwriting` are the results of `find_overwriting_updates`.
+    """
+
+    def __init__(
+        self,
+        choices: Choices,
+        values: Sequence[ProgramValue],
+        workers: WorkerSelection,
+        overwriting: Collection[int] = (),
+    ) -> None:
         self._choices, self._values, self._workers = choices, values, workers
+        self._overwriting = overwriting
         self._known_attributes: dict[Hashable, list[dict[str, Any]]] = {}  # equal operators share an access object
 
     def make(self, equation: Equation, compute: Compute) -> LocalCall:
@@ -132,7 +147,10 @@ class CallMaker:
         parameters = share_parameters(equation, attributes_by_worker)
         repeated = find_repeated_elements(equation, access, count_own_positions(self._choices, compute.operator))
         output_boxes = [self._values[number].boxes for number in compute.outputs]
-        return LocalCall(equation, parameters, attributes_by_worker, output_boxes, self._workers, repeated)
+        is_overwriting = equation.outputs[0] in self._overwriting
+        return LocalCall(
+            equation, parameters, attributes_by_worker, output_boxes, self._workers, repeated, is_overwriting
+        )
 
     def _find_attributes(self, access: OperatorAccess, compute: Compute) -> list[dict[str, Any]]:
         shard_shapes = [
@@ -304,6 +322,17 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
     return [lax.dynamic_update_slice(operand, jnp.where(is_own, update, old_elements), begins)]
 
 
+def _select_update(call: LocalCall, operands: list[Any]) -> list[Any]:
+    """Update a slice without writing in place."""
+    operand, update, *starts = operands
+    begins, is_updated = _find_begins(call, operand.shape, update.shape, starts), jnp.bool_(True)
+    for d, extent in enumerate(operand.shape):
+        if d in call.split_dimensions or update.shape[d] < extent:
+            update, is_inside = _read_along(update, d, -begins[d], extent)
+            is_updated &= is_inside
+    return [jnp.where(is_updated, update, operand)]
+
+
 def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
     """Slice this worker's shard. Elements of other shards become zeros."""
     operand, *starts = operands
@@ -319,11 +348,12 @@ def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 def _find_begins(
     call: LocalCall, shape: Sequence[int], window_sizes: Sequence[int], starts: Sequence[Any]
 ) -> list[Any]:
-    complete_extents, split_dimensions = call.find_complete_extents(), call.split_dimensions
+    split_dimensions = call.split_dimensions
+    complete_extents = call.find_complete_extents() if split_dimensions else shape
     index_dtype = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
     begins = []
     for d, (start, shard_begin) in enumerate(zip(starts, call.pick("first", (0,) * len(shape)), strict=True)):
-        last_start = (complete_extents[d] if d in split_dimensions else shape[d]) - window_sizes[d]
+        last_start = (complete_extents if d in split_dimensions else shape)[d] - window_sizes[d]
         clamped = jnp.clip(jnp.asarray(start), 0, min(last_start, jnp.iinfo(jnp.result_type(start)).max))
         begins.append(clamped.astype(index_dtype) - jnp.asarray(shard_begin, index_dtype))
     return begins

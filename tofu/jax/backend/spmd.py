@@ -23,6 +23,7 @@ from tofu.jax.backend.local_calls import CallMaker
 from tofu.jax.backend.uneven import UnevenSharding, find_sharding
 from tofu.jax.frontend.equations import Equation, Literal, as_type
 from tofu.jax.frontend.extrema import find_compared_with_extremum
+from tofu.jax.frontend.overwrites import find_overwriting_updates
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.versions import scatters_sums, shard_map
 from tofu.program import PlannedProgram, is_checked
@@ -64,7 +65,8 @@ class SpmdProgram:
     @cached_property
     def calls(self) -> CallMaker:
         """Factory for the calls that compute equations on shards."""
-        return CallMaker(self.choices, self.lockstep.values, self.workers)
+        overwriting = find_overwriting_updates(self.step)
+        return CallMaker(self.choices, self.lockstep.values, self.workers, overwriting)
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:

@@ -87,7 +87,9 @@ def _find_blocked(builder: StepBuilder, equation: Equation, workers: int) -> Blo
         return None
     if name in EXTREMES:
         is_number = jnp.issubdtype(type_.dtype, jnp.floating) or jnp.issubdtype(type_.dtype, jnp.integer)
-        return partial(_find_extreme, name, axis, blocks, params["index_dtype"]) if is_number else None
+        has_positions = extent - 1 <= jnp.iinfo(params["index_dtype"]).max
+        can_divide = is_number and has_positions
+        return partial(_find_extreme, name, axis, blocks, params["index_dtype"]) if can_divide else None
     if name == "top_k":
         return partial(_find_largest, axis, blocks, params["k"])
     neutral = _find_neutral(name, type_)

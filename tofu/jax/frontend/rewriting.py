@@ -20,7 +20,7 @@ from tofu.errors import UnsupportedError
 from tofu.jax.frontend.empty import drop_empty
 from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType
 from tofu.jax.frontend.reversals import cancel_reversals
-from tofu.jax.frontend.versions import as_closed, is_memory_kind, is_of_jax
+from tofu.jax.frontend.versions import as_closed, find_key_implementation, is_memory_kind, is_of_jax
 from tofu.jax.frontend.windows import (
     rewrite_concatenation,
     rewrite_dynamic_slice,
@@ -214,6 +214,25 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
     return builder.substitute(equation, lambda x: pad(x, number), equation.inputs[:1])
 
 
+def _slice_key_data(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Slice or update the integers of random keys, because XLA cannot mask or add keys."""
+    if not types[0].is_key:
+        return None
+    rank, count = len(types[0].shape), len(equation.inputs) - len(types[0].shape)
+
+    def move(*operands: Any) -> Any:
+        arrays, starts = map(jax.random.key_data, operands[:count]), operands[count:]
+        operand, *update = arrays
+        begins = (*starts, *(np.int32(0) for _ in range(operand.ndim - rank)))
+        if update:
+            bits = lax.dynamic_update_slice(operand, *update, begins)
+        else:
+            bits = lax.dynamic_slice(operand, begins, (*equation.params["slice_sizes"], *operand.shape[rank:]))
+        return jax.random.wrap_key_data(bits, impl=find_key_implementation(types[0].dtype))
+
+    return builder.substitute(equation, move, equation.inputs)
+
+
 def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Rewrite `lax.pad` with a complex or traced number as `lax.pad` with zeros and a `lax.select`."""
     if types[0].is_key:
@@ -238,6 +257,8 @@ def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[Va
 RULES: Mapping[str, tuple[Rule, ...]] = {
     **dict.fromkeys(REDUCTIONS, (_reduce_vmap_axes,)),
     "device_put": (_put_in_memory,),
+    "dynamic_slice": (_slice_key_data,),
+    "dynamic_update_slice": (_slice_key_data,),
     "eq": (_compare_operands,),
     "gather": (_read_completely,),
     "optimization_barrier": (_divide_barrier,),
