@@ -210,7 +210,7 @@ class ExactSearch {
 
   /*! \brief Improve the plan two rounds at a time, without tables over all rounds. */
   void PolishPlan() {
-    constexpr int64_t kNarrow = 5000;
+    constexpr int64_t kNarrow = 500;
     if (grid_.num_rounds() <= limits_.max_fine_rounds) return;
     ForEachTwoRounds(
         grid_.num_rounds(), [this] { return IsNarrow(kNarrow) || state_.IsOver(); },
