@@ -88,7 +88,7 @@ class Backend(Protocol):
         """Build the framework's graph that runs `program`. `source` is the training step."""
 
     def measure(self, source: Source, choices: Choices) -> Measured:
-        """Return the memory that each worker needs if `choices` split the step."""
+        """Return the memory that each worker needs for the split `choices`."""
 
     def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
         """Predict the peak memory of each worker in bytes. `build` returns the graph.
@@ -103,9 +103,9 @@ class Backend(Protocol):
         worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Raise InternalError if a graph that `build` returned is wrong.
+        """Raise InternalError if the graph `execution`, which `build` returned, is wrong.
 
-        For example, the graph must transfer `communication_bytes` between workers.
+        For example, it must transfer `communication_bytes` between workers.
         """
 
     def measure_whole(self, source: Source) -> int:

@@ -61,7 +61,7 @@ class OutOfMemoryError(TofuError):
 
 
 class FileError(TofuError, OSError):
-    """A file cannot be written. Its previous content is unchanged. Also an OSError, which sets `errno`."""
+    """A file cannot be written. Its previous content is unchanged. Also an OSError, with `errno`."""
 
     def __init__(self, message: str, number: int | None = None) -> None:
         super().__init__(message)
@@ -123,7 +123,7 @@ def suggest_several(name: str, known: Collection[str]) -> str:
 
 
 def explain_call(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for functions. Calls with wrong arguments then raise an error that shows `example`."""
+    """Return a decorator for functions. If they are called with wrong arguments, the error shows `example`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = signature(function)

@@ -56,7 +56,7 @@ class Observer:
     _last: float = field(default_factory=time.perf_counter)
 
     def __call__(self, name: str, value: T) -> T:
-        """Record the time of the pass `name`, which has just returned `value`. Return `value`."""
+        """Record that the pass `name` has just ended with the result `value`. Return `value`."""
         now = time.perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
         if name in self.shown or "all" in self.shown:
@@ -89,7 +89,7 @@ class Task:
     problem
         The search problem. In its graph, some operators are *lowered*: replaced by several smaller operators.
     states
-        Number of arrays that the optimizer keeps for each weight. A memory limit counts these arrays, too.
+        Number of arrays that the optimizer keeps for each weight. They count toward a memory limit.
     """
 
     source: Source
@@ -130,7 +130,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Partition:
-    """A plan, and everything that is needed to run it on the workers.
+    """A plan, with all data that is needed to run it.
 
     Attributes
     ----------

@@ -20,7 +20,8 @@ DimensionNames = tuple[tuple[str, ...], ...]
 class Parts:
     """The smaller operators, or *parts*, that replace the operator `whole`.
 
-    In the lowered graph, the first part has the number `position`, and the first new tensor `first_tensor`.
+    In the new graph, `position` is the number of the first part, and `first_tensor` is the number of the first new
+    tensor.
     """
 
     whole: Operator

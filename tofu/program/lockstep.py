@@ -80,8 +80,8 @@ class TransferPiece(NamedTuple):
 class Pattern:
     """The regions that workers read from each other in a transfer.
 
-    First, each worker reads `pieces`, and sets all other elements to `fill`. Then it reads `copies`: sums that other
-    workers have just computed.
+    First, each worker reads `pieces`, and sets all other elements to `fill`. Then it reads `copies`, which are sums
+    that other workers have just computed.
     """
 
     pieces: tuple[TransferPiece, ...]
@@ -148,13 +148,13 @@ class Lockstep:
         )
 
     def find_kind(self, transfer: Transfer) -> Hashable:
-        """Return a key that is equal for transfers with the same collectives."""
+        """Return a key that is equal for transfers of the same regions between the same workers."""
         output, inputs = self.values[transfer.output], [self.values[number] for number in transfer.inputs]
         sources = tuple((value.tensor == output.tensor, value.boxes) for value in inputs)
         return transfer.pattern, self.graph.tensors[output.tensor].shape, output.boxes, sources
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the values from which one or more transfers compute `value`.
+        """Yield the values that one or more transfers combine to `value`.
 
         Yield only `value` if no transfer computes it.
         """

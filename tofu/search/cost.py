@@ -37,8 +37,8 @@ def price(choices: Choices) -> int:
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the bytes and the number of reads that cross each level of the interconnect.
 
-    Round n has level n. A transfer crosses the level of the first round that separates its two workers. The bytes add
-    up to the total of `evaluate`.
+    Level n belongs to round n. A transfer crosses the level of the first round that separates its two workers. The
+    bytes add up to the total of `evaluate`.
     """
     problem = choices.problem
     counts, waits = _core.count_levels(

@@ -89,9 +89,9 @@ def _complete(
     operators: Collection[int],
     tensors: Collection[int],
 ) -> Solution:
-    """Replicate all operators and tensors that `propagated` does not split.
+    """Return a plan that splits only what `propagated` and `hints` split, and replicates the rest.
 
-    A search chooses the splits of those in `operators` and `tensors`.
+    Only `operators` and `tensors` are split by a search.
     """
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]

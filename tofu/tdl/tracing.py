@@ -31,7 +31,7 @@ class Trace:
     output_extents
         The symbols for the lengths of the outputs' dimensions, `output_extents[output][dimension]`.
     definitions
-        All expressions for the length of each index variable's range.
+        Index variable -> all expressions for its length.
     """
 
     description: Description

@@ -29,7 +29,7 @@ Split = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """A way to split an operator: the split dimension of each tensor (or None), and how outputs are combined."""
+    """A way to split an operator: the split dimension of each tensor, and the way to combine outputs."""
 
     inputs: Dimensions
     outputs: Dimensions
@@ -81,7 +81,7 @@ class Geometry:
         return array.take(range(sum(extents[:-1]), sum(extents)), axis=d)
 
     def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Concatenate the parts' gradients of an input."""
+        """Concatenate the gradients of input `number` that the parts have computed."""
         d = self.inputs[number]
         assert d is not None
         return np.concatenate(gradients, axis=d)
@@ -106,9 +106,9 @@ class Geometry:
 
 
 def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = True) -> Iterator[Geometry]:
-    """Yield the ways to cut the inputs of a forward operator. Ways that the framework refuses are left out.
+    """Yield ways to cut a forward operator's inputs. Ways that the framework refuses are left out.
 
-    Dimensions with an extent in `indexed` stay whole.
+    Dimensions whose length is in `indexed` are not cut.
     """
     shapes = [array.shape for array in forward.inputs]
     attribute_entries = chain.from_iterable(
@@ -198,7 +198,7 @@ def find_cut(
     is_needed: Sequence[bool],
     run_part: RunPart,
 ) -> Cut | None:
-    """Run the parts of a split. Return a `Cut` if their outputs form the whole outputs, or None.
+    """Run an operator in parts. Return a `Cut` if their outputs can be combined to `whole_outputs`, otherwise None.
 
     Only outputs with True in `is_needed` are compared.
     """

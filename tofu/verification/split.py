@@ -83,8 +83,8 @@ def region_shape(region: Box) -> Shape:
 def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[int]) -> Array:
     """Return the region of an input that the kernel of a part receives.
 
-    Elements outside of the tensor are `fill`. If the input has `addend_axes`, only the first part reads it, and others
-    receive zeros. An input that the kernel should not read is NaN.
+    Elements outside of the tensor are `fill`. If the input has `addend_axes`, all parts except the first receive zeros.
+    An input that the kernel should not read is NaN.
     """
     region = find_region(access.rows, array.shape, part, extents)
     if not access.is_read:
@@ -158,8 +158,8 @@ def combine_outputs(
 ) -> Array:
     """Combine the outputs of the parts. Elements that no part writes are zero, as in the gradient of a slice.
 
-    `part_outputs` has an array for each part, in the order of `list_parts`. Raises SplitError if concatenated parts
-    overlap, or if parts that should be equal differ.
+    `part_outputs` has an array for each part, in the order of `list_parts`. Raises SplitError if parts overlap that
+    should be concatenated, or differ although they should be equal.
     """
     regions = [find_part(access, shape, part, operator_access.extents) for part in list_parts(splits)]
     clipped_parts = [_clip_output(region, piece, shape) for region, piece in zip(regions, part_outputs, strict=True)]
@@ -211,7 +211,7 @@ def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ..
 
 
 def relative_error(value: Array, reference: Array) -> float:
-    """Return the largest error, relative to the largest magnitude in `reference`.
+    """Return the largest error, divided by the largest magnitude in `reference`.
 
     A magnitude below 1 counts as 1. Return infinity if the shapes or the places of NaNs differ.
     """
