@@ -92,7 +92,7 @@ class Registry(Mapping[str, Description]):
     def describe(
         self, function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything
     ) -> Description:
-        """Return a description without registering it. `options` are the keyword arguments of `op`."""
+        """Return a description without registering it. `options` are the keyword arguments of `Registry.op`."""
         return describe(function, names, parse=self._parse, format=self._format, **options)
 
     @overload

@@ -58,7 +58,7 @@ class EquationCase:
 
     @property
     def has_keys(self) -> bool:
-        """True if an operand or result contains random keys."""
+        """True if an operand or result contains random keys (`jax.random.key`)."""
         return any(type_.is_key for type_ in (*self.types, *self.output_types))
 
     @cached_property
@@ -102,7 +102,7 @@ class EquationCase:
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the results' shapes for operands of these shapes. Return None if JAX raises an error."""
+        """Return the results' shapes for operands with the shapes `shapes`, or None if JAX raises an error."""
         structs = [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, self.types, strict=True)]
         try:
             with np.errstate(all="ignore"):  # tried parameters include strides of zero
@@ -113,7 +113,7 @@ class EquationCase:
 
 
 def make_array(numbers: Array, type_: ValueType) -> Any:
-    """Convert a NumPy array to a JAX array of type `type_`. Integers may become random keys."""
+    """Convert a NumPy array to a JAX array of type `type_`, which can be a type of random keys."""
     if not type_.is_key:
         return jnp.asarray(numbers, type_.dtype)
     implementation = find_key_implementation(type_.dtype)

@@ -63,7 +63,7 @@ def read_operator_sets() -> dict[str, list[str]]:
 
 
 def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Coverage:
-    """Count the described operators in `names`, and the operators that `entries` record as verified."""
+    """Count the operators in `names` that are described, and those that are verified according to `entries`."""
     recorded = [entries[name] for name in names if name in entries]
     return Coverage(
         total=len(names),
@@ -77,7 +77,7 @@ def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Cove
 
 
 def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
-    """Return {way of comparison: number of operators} for each way in `Compared`."""
+    """Count the operators by the way in which they were compared, such as {"numbers": 120, "parts": 7}."""
     kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
     return {str(kind): kinds[str(kind)] for kind in Compared}
 

@@ -213,7 +213,7 @@ _SPARSE = "row_sparse"
 
 @cache
 def list_choices(op: str) -> dict[str, tuple[str, ...]]:
-    """Return the possible values of attributes that are booleans or accept only certain words.
+    """Return the possible values of all attributes that are booleans or accept only certain words.
 
     >>> list_choices("SwapAxis"), list_choices("take")
     ({}, {'mode': ('clip', 'raise', 'wrap')})

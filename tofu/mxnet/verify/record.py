@@ -56,13 +56,13 @@ class RecordEntry:
     is_opaque
         True if the description has no formula for some signature.
     compared
-        Way in which the outputs were compared (see `Compared`). If outputs differ, the least reliable way.
+        The least reliable way in which an output was compared (see `Compared`).
     cells
         Number of elements compared in each way.
     missed
         Outputs that were never compared, except scratch memory.
     reason
-        Why numbers were not compared with the description, or "".
+        The reason why numbers were not compared with the description, or "".
     signatures
         Number of verified signatures.
     """
