@@ -66,12 +66,12 @@ class FrontEnd(LowerableOperators, Protocol):
     def draws(self, operator: Operator, for_training: bool) -> bool:
         """Return True if `operator` draws random numbers.
 
-        If `for_training` is False, answer for inference, in which dropout draws none.
+        If `for_training` is False, dropout does not count, for example.
         """
 
 
 class Backend(Protocol):
-    """Builds and measures the graphs that the framework runs on all workers (devices).
+    """Interface to build and measure the graphs that the framework runs on all workers (devices).
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """A framework as the planner sees it: front end, backend and transfer rules."""
+    """Front end, backend and transfer rules for a framework."""
 
     front_end: FrontEnd
     backend: Backend

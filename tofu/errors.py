@@ -29,7 +29,7 @@ class NotAffineError(DescriptionError):
 
 
 class UndescribedOperatorError(TofuError):
-    """The model has an operator without a description. Tofu needs this formula to split the operator."""
+    """An operator of the model has no description. Tofu needs this formula to split the operator."""
 
 
 class ShapeError(TofuError):
@@ -117,7 +117,7 @@ def suggest(name: str, known: Collection[str], ending: str = "") -> str:
 
 
 def suggest_several(name: str, known: Collection[str]) -> str:
-    """Return "; did you mean weight, bias?" with similar `known` names. Without any, return "."."""
+    """Return "; did you mean weight, bias?" with similar `known` names, or "." without any."""
     near = get_close_matches(name, known)
     return f"; did you mean {', '.join(near)}?" if near else "."
 

@@ -51,7 +51,7 @@ AxisChoice = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Undescribed:
-    """The cost of an operator without a valid description. Every worker computes it whole.
+    """The cost of an operator without a valid description, which every worker computes whole.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class Plan:
 
     @property
     def communication_seconds(self) -> float | None:
-        """Seconds of communication in one training step, if no two transfers overlap. None without `bandwidths`."""
+        """Seconds of communication in one training step, without overlap of transfers. None without `bandwidths`."""
         if not self.bandwidths:
             return None
         transfers, waits = (

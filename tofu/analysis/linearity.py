@@ -100,7 +100,7 @@ def is_zero(value: Value) -> bool:
 class MovedElement(NamedTuple):
     """An input element that an operator copies to an output.
 
-    If `chosen` is ("i", 2), only the output elements with i = 2 are copies. All others are zero.
+    If `chosen` is ("i", 2), it is copied only to output elements with i = 2, and all others are zero.
     """
 
     element: Element

@@ -54,7 +54,7 @@ class Option:
 
 
 def read_hints(hints: Any) -> Mapping[str, Any]:
-    """Return `hints` if it is a dictionary from names to splits. Raise PlanError for any other value."""
+    """Return `hints` if it is a dictionary from names to splits, otherwise raise PlanError."""
     if not isinstance(hints, Mapping):
         raise PlanError(
             f"hints= maps names to dimensions or axes, for example hints={{'fc1_weight': 0}}; not {show_with_type(hints)}."
@@ -65,7 +65,7 @@ def read_hints(hints: Any) -> Mapping[str, Any]:
 
 
 def read_plan(plan: Any) -> Plan:
-    """Return a plan from a Plan, the JSON of a plan, or the path of a JSON file. Raise PlanError for anything else."""
+    """Convert a Plan, its JSON, or the path of a JSON file to a Plan. Raise PlanError for anything else."""
     if isinstance(plan, Plan):
         return plan
     if isinstance(plan, str) and plan.lstrip().startswith("{"):

@@ -25,7 +25,7 @@ Shape: TypeAlias = tuple[int, ...]
 class ProgramValue:
     """One array on each worker: a shard of a tensor, a larger region, or a partial result.
 
-    `boxes` has the region of the tensor that each worker's array contains.
+    `boxes` has the region of each worker's array within the tensor.
     """
 
     tensor: int
@@ -117,11 +117,11 @@ class Lockstep:
     factors
         The prime factors of the number of workers. The workers are a mesh with an axis for each factor.
     values
-        The values of the program. All other attributes refer to a value by its position in this tuple.
+        The values of the program. All other attributes contain positions in this tuple.
     shards
         Tensor -> the value with its shards.
     computes
-        Operator -> the instruction that computes it, if it is no transfer.
+        Operator -> its instruction. Operators that only transfer data are left out.
     transfers
         Value -> the transfer that computes it. All other values are arguments or outputs of operators.
     """

@@ -37,7 +37,7 @@ class ComparedPlan:
 def compare_plans(
     settings: Settings, make: Callable[[Settings], Partition], report: Callable[[str], None] = lambda stage: None
 ) -> Iterator[ComparedPlan]:
-    """Make several plans of a model in turn: Tofu's plans, data parallelism and Megatron's plan.
+    """Make several plans of a model in turn: Tofu's plans, data parallelism and Megatron-LM's plan for Transformers.
 
     A plan for `settings` comes first if they have a plan, a memory limit, or another `algorithm` or `replicate` than
     the default. `report` is called with a plan's name before `make` makes the plan.

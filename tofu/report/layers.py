@@ -77,7 +77,7 @@ class LayerRow:
 
 
 def list_layers(partition: Partition) -> list[LayerRow]:
-    """List the layers in the order of the model. The sum of their `moved_bytes` is the plan's communication.
+    """List the layers in the order of the model. Their `moved_bytes` add up to the plan's communication.
 
     Operators that Tofu added are listed only if they transfer bytes.
     """

@@ -26,7 +26,7 @@ class Device(Protocol):
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """The rows of the table above the sum: {"parameters": 1024} is a row with 1024 bytes."""
+        """The rows above the sum, such as {"parameters": 1024} for 1024 bytes."""
 
     @property
     def total(self) -> tuple[str, int]:
@@ -34,7 +34,7 @@ class Device(Protocol):
 
     @property
     def facts(self) -> Mapping[str, int | str]:
-        """The rows of the table below the sum: title -> bytes or text."""
+        """Other rows, below the sum, such as {"all gradients": 4096} for 4096 bytes."""
 
     @property
     def needed_bytes(self) -> int:
@@ -68,7 +68,7 @@ class MemoryComparison(ABC):
     @property
     @abstractmethod
     def largest(self) -> Device:
-        """The worker that needs most memory. Without workers, the one device."""
+        """The worker that needs most memory, or the one device if there are no workers."""
 
     def fits(self, device_bytes: float | str) -> bool:
         """Return True if every worker fits into `device_bytes`, a number or a size like "12GB"."""

@@ -50,7 +50,7 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def list_worth_keeping(choices: Choices) -> list[int]:
     """Return tensors that workers should keep after reading them, for later operators.
 
-    The tensors that save the most bytes per byte of memory come first. The list is empty if workers always keep them
+    Tensors that save the most communication for their memory come first. The list is empty if workers always keep them
     (`TransferRules.shares_regions`).
     """
     problem = choices.problem

@@ -139,8 +139,8 @@ def choose_axis(
 ) -> int | None:
     """Choose the axis that fits the splits of an operator's inputs, or return None.
 
-    If inputs are split differently, the one with the most bytes decides. Inputs in `guessed` decide only if no other
-    input does. The axis has at least `parts` elements, by default one for each worker.
+    If inputs are split differently, the largest decides. Inputs in `guessed` decide only if no other input does. The
+    axis has at least `parts` elements, by default one for each worker.
     """
     graph, access = problem.graph, problem.accesses[operator]
     parts = prod(problem.factors) if parts is None else parts

@@ -22,11 +22,11 @@ Box = tuple[tuple[int, int], ...]
 
 
 class OperatorDescriptions(Protocol):
-    """The interface to the descriptions of a framework's operators."""
+    """The descriptions of a framework's operators, and facts about their kernels."""
 
     @property
     def descriptions(self) -> Registry:
-        """The descriptions of operators, by the operator's name."""
+        """The descriptions of operators, by name."""
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
         """Return the output shapes that the framework infers, or None. Raise an error for invalid inputs."""
@@ -41,7 +41,7 @@ class OperatorDescriptions(Protocol):
 def find_strategies(
     graph: Graph, framework: OperatorDescriptions, undescribed: str = "error"
 ) -> tuple[OperatorAccess, ...]:
-    """Find the possible splits of each operator, and the regions that the parts read and write.
+    """Find the axes along which each operator can be split, and the elements that each part reads and writes.
 
     Raises UndescribedOperatorError if an operator has no description. With `undescribed="replicate"`, every worker
     computes this operator instead. Raises UnsupportedError if a description does not cover an operator's attributes,

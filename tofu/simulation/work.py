@@ -70,7 +70,7 @@ class Work:
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere
-        True if the kernels that read the result compute it themselves.
+        True if the node is fused with the kernels that read its result.
     """
 
     kinds: tuple[str, ...]

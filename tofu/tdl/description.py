@@ -113,7 +113,7 @@ class Description:
 
 
 def describe(function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything) -> Description:
-    """Return a description without adding it to a registry.
+    """Return a description without registering it.
 
     `options` are the options of `Registry.op`, and `parse` and `format` (see `Description`).
     """

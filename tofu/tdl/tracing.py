@@ -54,8 +54,8 @@ def trace(
 ) -> Trace:
     """Call the function of a description, and return the formulas that it builds.
 
-    The formulas are valid for all shapes with the same dimensions of length 1. With `concrete=True`, they are valid for
-    these shapes only.
+    They are valid for all shapes with the same dimensions of length 1. With `concrete=True`, they are valid for these
+    shapes only.
     """
     parsed_attributes = description.parse_attributes(attributes)
     keyword_arguments = dict(parsed_attributes)

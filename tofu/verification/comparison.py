@@ -24,7 +24,7 @@ MOST_CHANGED_ELEMENTS = 12
 
 
 class Compared(IntEnum):
-    """A way in which an output was compared. More reliable ways come first."""
+    """Ways to compare an operator's output, the most reliable first."""
 
     NUMBERS = 1  # the description, computed with NumPy
     RELATION = 2  # a relation that must hold between inputs and outputs

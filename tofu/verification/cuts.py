@@ -55,9 +55,9 @@ class Geometry:
     base, splits
         `splits` has ways to divide the length `base`, such as 4 = 1 + 3. A dimension of 8 is then divided as 2 + 6.
     shrunk
-        Numbers in the operator's attributes, such as a number of filters, that are divided in the same way.
+        Attribute values, such as a number of filters, that are divided like dimensions.
     pieces
-        The shapes of the parts' outputs, by split and part.
+        The shapes of outputs: `pieces[split][part]`.
     """
 
     inputs: Dimensions
@@ -68,12 +68,12 @@ class Geometry:
     pieces: tuple[tuple[tuple[Shape, ...], ...], ...] = ()
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of `array`. `array` has the shape of input `number`."""
+        """Return one part of an array that has the shape of input `number`."""
         d = self.inputs[number]
         return array if d is None else array.take(self._range(array.shape[d], split, part), axis=d)
 
     def cut_output(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of `array`. `array` has the shape of output `number`."""
+        """Return one part of an array that has the shape of output `number`."""
         d = self.outputs[number]
         if d is None:
             return array
@@ -87,7 +87,7 @@ class Geometry:
         return np.concatenate(gradients, axis=d)
 
     def cut(self, array: Array, role: Role, split: int, part: int) -> Array:
-        """Return a part of `array`. `array` has the shape of the tensor `role`."""
+        """Return one part of an array that has the shape of the tensor `role`."""
         kind, number = role
         return (self.cut_input if kind == "input" else self.cut_output)(number, array, split, part)
 
@@ -171,7 +171,7 @@ def _infer_shapes_of_parts(forward: Kernel, geometry: Geometry) -> Geometry | No
 
 
 def infer_part(forward: Kernel, geometry: Geometry, split: int, part: int) -> tuple[Shape, ...] | None:
-    """Infer the shapes of a part's outputs. Return None if the framework refuses the part."""
+    """Return the shapes of a part's outputs, or None if the framework refuses the part."""
     shapes = [geometry.cut_input(n, array, split, part).shape for n, array in enumerate(forward.inputs)]
     inferred = forward.infer(geometry.shrink(forward.values, split, part), shapes)
     return inferred if inferred is None or len(inferred) == len(forward.outputs) else None

@@ -108,7 +108,7 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Report:
-    """Result of verifying an operator and the operators of its gradient, for one choice of attributes and shapes."""
+    """Result of verifying an operator and its gradient for one choice of attributes and shapes."""
 
     op: str
     attributes: tuple[tuple[str, str], ...]

@@ -34,7 +34,7 @@ def split_range(extent: int, parts: int) -> list[Range]:
 def count_parts(access: OperatorAccess, axes: Sequence[int], count: int) -> dict[int, int]:
     """Return {axis: number of parts}, if each of `axes` is split into `count` parts.
 
-    Their outer axes (`OperatorAccess.outer_axes`) come first, and are split into single positions.
+    Outer axes (`OperatorAccess.outer_axes`) come first, and are split into single positions.
     """
     outer = {axis: [access.axes.index(name) for name in access.outer_axes.get(access.axes[axis], ())] for axis in axes}
     counts = dict.fromkeys((a for axis in axes for a in (*outer[axis], axis)), count)
@@ -98,7 +98,7 @@ def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[i
 
 
 def move_elements(inputs: Sequence[Array], access: OperatorAccess, part: Part, shapes: Sequence[Shape]) -> list[Array]:
-    """Copy the outputs of a part, if the operator only moves elements.
+    """Return the outputs of a part of an operator that only moves elements.
 
     `shapes` are the shapes of the whole outputs.
     """

@@ -110,7 +110,7 @@ def list_distinct(
 
 
 def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseReport:
-    """Verify the equations of a case at the positions `numbers`."""
+    """Verify the equations of a case whose positions are in `numbers`."""
     if not numbers:
         return CaseReport(case.name, ())
     results, missing_strategies = [], list[Missing]()

@@ -150,10 +150,9 @@ def trace_case(case: PrimitiveCase, seed: int = 0) -> tuple[Step, list[Any]]:
 
 
 def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
-    """Yield (number, signature, equation) for each equation that calls one of `primitives`.
+    """Yield (number, signature, equation) for each equation that calls one of `primitives`, or any if this is empty.
 
-    If `primitives` is empty, yield all equations. Equations with equal signatures have the same primitive, parameters,
-    shapes and types.
+    Equations with equal signatures have the same primitive, parameters, shapes and types.
     """
     for number, equation in enumerate(step.walk()):
         if not primitives or equation.primitive.name in primitives:
