@@ -120,7 +120,7 @@ class Graph:
     def uneven_dimensions(self, tensor: int) -> list[int]:
         """Return the dimensions whose parts may overlap."""
     def uneven_axes(self, operator: int) -> list[int]:
-        """Return the axes of an operator whose parts may overlap, also in all operators that must be split alike."""
+        """Return the axes whose parts may overlap in this operator, and in all operators that must be split like it."""
     def choice_root(self, operator: int) -> int:
         """Return the first of the operators that must be split like this one."""
 

@@ -100,7 +100,7 @@ def import_mxnet() -> None:
 
 
 def import_native_layer() -> None:
-    """Import `tofu._mxnet`. Raise ImportError if only one of it and MXNet was built for CUDA."""
+    """Import `tofu._mxnet`. Raise ImportError if it was built for CUDA and MXNet was not, or the reverse."""
     import mxnet
 
     _mxnet = import_native("_mxnet")

@@ -73,7 +73,7 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 
 @dataclass
 class Tradeoff:
-    """Plans for one model. For different prices, each minimises: bytes transferred + price * bytes stored.
+    """Plans for one model. Each minimises bytes transferred + price * bytes stored, for another price.
 
     `whole_effort` limits the searches at the highest price and at price 0. `effort` limits all others.
     """

@@ -154,7 +154,7 @@ class Lockstep:
         return transfer.pattern, self.graph.tensors[output.tensor].shape, output.boxes, sources
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the values that one or more transfers combine to `value`.
+        """Yield the values that one or more transfers combine into `value`.
 
         Yield only `value` if no transfer computes it.
         """

@@ -115,7 +115,7 @@ def without_nested_axes(access: OperatorAccess) -> OperatorAccess:
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
     """Return the operator with only the axes in `axes`, in this order.
 
-    Without its outer axes (`OperatorAccess.outer_axes`), an inner axis is dropped, too.
+    An axis is also dropped if one of its outer axes (`OperatorAccess.outer_axes`) is not in `axes`.
     """
     axes = [axis for axis in axes if set(axes).issuperset(access.outer_axes.get(axis, ()))]
     position = {access.axes.index(axis): new for new, axis in enumerate(axes)}

@@ -44,8 +44,9 @@ def simulate(
 ) -> Simulation:
     """Simulate a training step of a program on a machine.
 
-    After the step, an optimizer with `states` arrays for each weight updates the weights. With `with_fetches=False`,
-    communication takes no time (section 7.3). Raises TofuError if the machine has too few devices.
+    The step ends with the weight updates of an optimizer, which has `states` arrays for each weight. With
+    `with_fetches=False`, communication takes no time (section 7.3). Raises TofuError if the machine has too few
+    devices.
     """
     workers = program.workers
     check_devices(workers, machine)

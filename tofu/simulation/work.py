@@ -191,7 +191,7 @@ def _add_updates(work: Work, program: PlannedProgram, states: int) -> Work:
 class Update(NamedTuple):
     """The update of a worker's shard of a parameter.
 
-    `entry` is the array (`ProgramTables`) with the gradient's shard.
+    `entry` is the number of the array (`ProgramTables`) with the gradient's shard.
     """
 
     parameter: int

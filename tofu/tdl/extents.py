@@ -95,7 +95,7 @@ class _Definitions:
 def define_extents(
     outputs: Sequence[Output], output_extents: Sequence[Sequence[ExtentSymbol]]
 ) -> dict[str, tuple[Definition, ...]]:
-    """Return {index variable: all expressions for its length}. Raise DescriptionError if there are none."""
+    """Return {index variable: all expressions for its length}. Raise DescriptionError if a variable has none."""
     definitions = _Definitions()
     for output, extents in zip(outputs, output_extents, strict=True):
         for variable in output.variables:

@@ -116,8 +116,8 @@ class _Scatter(Form):
 def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Index | int] | None = None) -> Form:
     """Describe an output with merged dimensions, such as `output("b (g co) *s", lambda b, g, co, *s: value)`.
 
-    Variables in parentheses share one dimension: element `g * co.extent + co` belongs to g and co. `*s` stands for all
-    further dimensions.
+    Variables in parentheses share one dimension: the pair (g, co) has the index `g * co.extent + co`. `*s` stands for
+    all further dimensions.
     """
     return _Dimensions(_parse_pattern(pattern), body, extents, find_place())
 

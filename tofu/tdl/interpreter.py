@@ -70,10 +70,9 @@ def interpret(
 
 
 class Interpreter:
-    """An interpreter of one traced description, for inputs and outputs of fixed shapes.
+    """An interpreter of one traced description, for inputs and outputs of fixed shapes."""
 
-    The *scope* of a value lists the index variables around it, the outermost first.
-    """
+    # The scope of a value lists the index variables around it, the outermost first.
 
     def __init__(self, traced: Trace, inputs: Sequence[Array], output_shapes: Sequence[Sequence[int]]) -> None:
         self._trace = traced

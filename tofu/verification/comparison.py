@@ -61,7 +61,7 @@ def find_kind(comparisons: Iterable[Comparison]) -> Compared:
 
 
 def count_numbers(expected: Array, output: Array) -> int:
-    """Count the elements that are not NaN in both arrays."""
+    """Count the elements, except those that are NaN in both arrays."""
     return int(output.size - (np.isnan(expected) & np.isnan(output)).sum()) if output.dtype.kind == "f" else output.size
 
 

@@ -53,7 +53,7 @@ class Geometry:
     inputs, outputs
         The dimension of each tensor that is split, or None.
     base, splits
-        `splits` has ways to divide the length `base`, such as 4 = 1 + 3. A dimension of 8 is then divided as 2 + 6.
+        Ways to divide the length `base`, such as 4 = 1 + 3. Other lengths are divided in proportion, such as 8 = 2 + 6.
     shrunk
         Attribute values, such as a number of filters, that are divided like dimensions.
     pieces
@@ -198,7 +198,7 @@ def find_cut(
     is_needed: Sequence[bool],
     run_part: RunPart,
 ) -> Cut | None:
-    """Run an operator in parts. Return a `Cut` if their outputs can be combined to `whole_outputs`, otherwise None.
+    """Run an operator in parts. Return a `Cut` if their outputs combine into `whole_outputs`, otherwise None.
 
     Only outputs with True in `is_needed` are compared.
     """

@@ -126,7 +126,7 @@ class Report:
 
     @property
     def refusals(self) -> tuple[str, ...]:
-        """The reasons why descriptions do not cover these attributes."""
+        """The reasons why descriptions do not cover the operators' attributes."""
         return tuple(f"{node.op}: {node.refused}" for node in self.nodes if node.refused)
 
     @staticmethod
