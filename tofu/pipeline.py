@@ -56,7 +56,7 @@ class Observer:
     _last: float = field(default_factory=time.perf_counter)
 
     def __call__(self, name: str, value: T) -> T:
-        """Record that the pass `name` has just ended with the result `value`. Return `value`."""
+        """Record the time of the pass `name`, which has just returned `value`. Return `value`."""
         now = time.perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
         if name in self.shown or "all" in self.shown:
