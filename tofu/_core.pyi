@@ -40,14 +40,14 @@ OVERLAP_ADD: int
 """The parts overlap, and are summed."""
 
 class Graph:
-    """Tensors and operators. Operators are added in topological order, and checked."""
+    """A graph of tensors and operators. Operators are added in topological order, and checked."""
 
     def __init__(self) -> None: ...
     def add_tensor(self, shape: Sequence[int], element_bytes: int, replicable: bool, label: int, times: int = 1) -> int:
         """Add a tensor and return its id.
 
-        `replicable` is True if every worker may store the whole tensor. `label` is a 64-bit number, equal for equal
-        tensors. If the tensor is computed several `times` in a training step, `element_bytes` counts all of them.
+        `replicable` is True if every worker may store the whole tensor. Equal tensors have the same 64-bit number as
+        `label`. If a tensor is computed several `times` in a training step, `element_bytes` counts all of them.
         """
     def add_operator(
         self,
@@ -68,16 +68,13 @@ class Graph:
         """Add an operator and return its id.
 
         - `phase`: 0 is forward, 1 backward, 2 update.
-        - `group`: operators of one group and phase have equal axis extents. They share fetches if their choices are
-          equal.
-        - `follows_tensor`: for weight updates. The axes are the dimensions of this tensor, and the choice is its
-          layout.
-        - `same_choice_as`: an earlier operator with the same axis extents, whose choice this operator must take.
-        - `fetched_axes`: axes along which the operator only moves elements. If one is split, a fetch replaces the
-          operator.
+        - `group`: operators of one group and phase have equal axis extents. If they are split alike, they share fetches.
+        - `follows_tensor`: for weight updates. The axes are the dimensions of this tensor, and are split like it.
+        - `same_choice_as`: an earlier operator with the same axis extents, which must be split alike.
+        - `fetched_axes`: axes along which the operator only moves elements. If one is split, a fetch replaces the operator.
         - `uneven_axes`: in a graph that splits equally, axes whose parts may overlap.
-        - `absent`: (tensor, dimension, row) for each dimension that a tensor lacks, as in a stack. The tensor is a
-          position among the inputs, then the outputs.
+        - `absent`: (tensor, dimension, row) for each dimension that a tensor lacks, as in a stack. The tensor is a position
+          among the inputs, then the outputs.
         - `always_fetched`: True if fetches always replace the operator.
         - `nestings`: pairs of axes. The first can be split only after the second is split into single positions.
         """
@@ -91,17 +88,17 @@ class Graph:
         label: int,
         same_choice_as: int = -1,
     ) -> int:
-        """Add an operator that accesses these tensors as operator `model` accesses its tensors. Return its id."""
+        """Add a copy of the operator `model` with other inputs and outputs. Return its id."""
     def copy(self) -> Graph:
         """Return an independent copy."""
     def share_choices(self, bound: Sequence[tuple[int, int]]) -> None:
-        """Give the first operator of each pair the choice of the second, an earlier operator."""
+        """For each pair (later, earlier) of operators, split the later one like the earlier one."""
     def tie_tensors(self, a: int, b: int) -> None:
-        """Give both tensors the same layout. Raise ValueError if their shapes differ, or only one is replicable."""
+        """Split both tensors alike. Raise ValueError if their shapes differ, or only one is replicable."""
     def hold(self, tensor: int, price: float) -> None:
-        """Let the search replicate a tensor and all tensors tied to it, at `price` per byte that a worker holds."""
+        """Let the search replicate a tensor and all tensors tied to it, at `price` for each byte that a worker stores."""
     def repeat(self, operator: int) -> None:
-        """Let the search replicate an operator: every worker computes all of it."""
+        """Let the search replicate an operator, so that every worker computes all of it."""
     def split_equally(self) -> None:
         """Split dimensions and axes only into equal parts from now on."""
     def split_unevenly(self, tensor: int) -> None:
@@ -111,24 +108,24 @@ class Graph:
     def stage_small_sums(self) -> None:
         """Reduce small tensors in two stages, too: each worker sums one part, then fetches the other parts."""
     def relay_in_groups(self) -> None:
-        """Count an element only once per level of the interconnect if several workers of a group need or add to it."""
+        """Let the workers of a group relay elements, so that each element crosses a level of the interconnect only once."""
     def mark_output(self, tensor: int) -> None:
-        """Mark a tensor as the next output of the graph."""
+        """Make a tensor the next output of the graph."""
     @property
     def num_tensors(self) -> int: ...
     @property
     def num_operators(self) -> int: ...
     def tensor_class(self, tensor: int) -> int:
-        """Return the first tensor that is tied to this one."""
+        """Return the first of the tensors that are tied to this one."""
     def uneven_dimensions(self, tensor: int) -> list[int]:
         """Return the dimensions whose parts may overlap."""
     def uneven_axes(self, operator: int) -> list[int]:
-        """Return the axes whose parts may overlap, in an operator and all that share its choice."""
+        """Return the axes whose parts may overlap in this operator, and in all operators that must be split like it."""
     def choice_root(self, operator: int) -> int:
-        """Return the first operator that shares the choice of this one."""
+        """Return the first of the operators that must be split like this one."""
 
 class SearchResult:
-    """A plan."""
+    """The plan that a search found."""
 
     @property
     def operators(self) -> Int32Array:
@@ -138,31 +135,31 @@ class SearchResult:
         """[tensors, rounds]"""
     @property
     def round_bytes(self) -> list[int]:
-        """The cost that each round adds; the sum is the cost of the plan."""
+        """The cost that each round adds. The sum is the cost of the plan."""
 
 class ExactResult:
-    """The best plan that was found, with a proven bound."""
+    """The best plan that the exact search found, and a lower bound of the cost."""
 
     @property
     def plan(self) -> SearchResult: ...
     @property
     def lower_bound(self) -> int:
-        """No plan costs fewer bytes. 0 if nothing was proved."""
+        """The cost in bytes of every plan is at least this number. 0 without a proof."""
     @property
     def is_optimal(self) -> bool:
-        """True if the plan costs the lower bound."""
+        """True if the plan's cost equals the lower bound."""
     @property
     def recursive_bytes(self) -> int:
-        """The cost of the plan of the recursive search; 0 if that found none."""
+        """The cost of the recursive search's plan, or 0 if that search found none."""
     @property
     def spent_seconds(self) -> float:
-        """The effort, counted in work."""
+        """The effort in seconds, computed from the number of operations."""
     @property
     def held_bytes(self) -> int:
-        """The most bytes of all tables at one time."""
+        """The peak size of the search's tables in bytes."""
     @property
     def num_sweeps(self) -> int:
-        """Sweeps of message passing; 0 if elimination alone solved the problem."""
+        """The number of sweeps of message passing, or 0 if elimination alone solved the problem."""
 
 class Cost:
     """Bytes that workers read from each other in one training step."""
@@ -173,7 +170,7 @@ class Cost:
     def round_bytes(self) -> list[int]: ...
     @property
     def items(self) -> list[tuple[int, int, int, int, bool]]:
-        """(group, tensor, phase, bytes, is_output) of each transfer; the bytes sum to the total."""
+        """(group, tensor, phase, bytes, is_output) of each transfer. The bytes add up to the total."""
 
 def search_recursive(
     graph: Graph,
@@ -187,7 +184,7 @@ def search_recursive(
     """Find the best split of each round in turn, without changing earlier rounds (section 5.2).
 
     Fixed choices have a number for each round: an axis or a dimension, -1 to replicate (always allowed), or -2 for a
-    free choice. `progress(rounds_done, bytes)` is called after each round; if it raises an exception, the search stops.
+    free choice. `progress(rounds_done, bytes)` is called after each round. If it raises an exception, the search stops.
     `prices` has the cost of a byte that crosses each round, and `latencies` the cost of a fetch. If they are passed,
     these costs replace bytes everywhere. Raise ValueError with all fixed choices that are impossible, and RuntimeError
     if the graph is too densely connected.
@@ -201,7 +198,7 @@ def search_greedy(
 ) -> SearchResult:
     """Find the best split of the largest tensor first, then of the operators around it, as Spartan does.
 
-    Fixed choices and errors are those of `search_recursive`.
+    Fixed choices and errors are as in `search_recursive`.
     """
 
 def search_exact(
@@ -252,7 +249,7 @@ def evaluate(
 def weigh_keeping(
     graph: Graph, factors: Sequence[int], operators: Int32Array, tensors: Int32Array
 ) -> list[tuple[int, int]]:
-    """Return, for each tensor, the bytes saved by keeping its fetched regions, and the bytes of these regions."""
+    """Return two numbers for each tensor: bytes saved if workers keep its fetched regions, and bytes of these regions."""
 
 def count_levels(
     graph: Graph,
@@ -264,17 +261,17 @@ def count_levels(
     reread: Sequence[int] = ...,
     latencies: Sequence[float] = ...,
 ) -> tuple[list[int], list[int]]:
-    """Return the bytes and the number of fetches between workers that each round is the first to separate.
+    """Return, for each round, the bytes and the number of fetches between workers that this round separates first.
 
-    The bytes sum to the total. A fetch by all workers counts once per level (neighbouring rounds of equal price and
+    The bytes add up to the total. A fetch by all workers counts once per level (neighbouring rounds of equal price and
     latency).
     """
 
 def feasible_choices(graph: Graph, factors: Sequence[int], kind: Kind, id: int, prefix: Sequence[int]) -> list[int]:
-    """Return the choices of an "operator" or a "tensor" in round len(prefix)."""
+    """Return the possible choices of an "operator" or a "tensor" in round `len(prefix)`. `prefix` has the earlier choices."""
 
 def worker_boxes(graph: Graph, factors: Sequence[int], kind: Kind, id: int, choice: Sequence[int]) -> Int64Array:
-    """Return every worker's part of each axis or dimension: [workers, axes, (begin, end)]."""
+    """Return every worker's part of an operator or a tensor, as an array [workers, axes, (begin, end)]."""
 
 def emit(
     graph: Graph,
@@ -286,7 +283,7 @@ def emit(
     kept: Sequence[int] = ...,
     reread: Sequence[int] = ...,
 ) -> Int64Array:
-    """Return the encoded execution program (csrc/core/program/program.h) of the operators of these phases.
+    """Return the program of the operators of these phases, encoded as integers (csrc/core/program/program.h).
 
     `outputs` lists tensors to return, each with a layout, or with None for the plan's layout.
     """
@@ -301,9 +298,10 @@ def emit_outlines(
     kept: Sequence[int] = ...,
     reread: Sequence[int] = ...,
 ) -> tuple[Int64Array, list[Int32Array], Int32Array]:
-    """Return the outlines of all workers (csrc/core/program/outline.h), for the arguments of `emit`.
+    """Return short forms of all workers' programs, the outlines (csrc/core/program/outline.h).
 
-    The result has the kinds of nodes, encoded as a program, the distinct outlines, and the number of each worker's outline.
+    The arguments are those of `emit`. The result is a tuple: all different nodes, the different outlines, and the
+    position of each worker's outline among these.
     """
 
 def count_traffic(graph: Graph, program: Int64Array) -> Int64Array:
@@ -319,8 +317,8 @@ def shard_name(whole: str, worker: int) -> str:
     """Return the name of a worker's shard of a tensor, or of its copy of an operator."""
 
 def program_tables(program: Int64Array) -> dict[str, Any]:
-    """Return an encoded program as tables of numbers: `workers`, and an array for each column.
+    """Decode a program into tables: a dictionary with `workers`, and an array for each column.
 
-    `csrc/core/program/program_tables.h` describes the columns. Shapes and boxes are [rows, dimensions]. Raise ValueError
-    if the program cannot be decoded or refers to something that does not exist.
+    `csrc/core/program/program_tables.h` describes the columns. Shapes and boxes are [rows, dimensions]. Raise
+    ValueError if the program cannot be decoded.
     """

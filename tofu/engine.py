@@ -66,12 +66,12 @@ class FrontEnd(LowerableOperators, Protocol):
     def draws(self, operator: Operator, for_training: bool) -> bool:
         """Return True if `operator` draws random numbers.
 
-        If `for_training` is False, answer for inference, in which dropout draws none.
+        If `for_training` is False, dropout does not count, for example.
         """
 
 
 class Backend(Protocol):
-    """Builds and measures the graphs that the framework runs on all workers (devices).
+    """Interface to build and measure the graphs that the framework runs on all workers (devices).
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Backend(Protocol):
         """Build the framework's graph that runs `program`. `source` is the training step."""
 
     def measure(self, source: Source, choices: Choices) -> Measured:
-        """Return the memory that each worker needs if `choices` split the step."""
+        """Return the memory that each worker needs for the split `choices`."""
 
     def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
         """Predict the peak memory of each worker in bytes. `build` returns the graph.
@@ -103,9 +103,9 @@ class Backend(Protocol):
         worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Raise InternalError if a graph that `build` returned is wrong.
+        """Raise InternalError if the graph `execution`, which `build` returned, is wrong.
 
-        For example, the graph must transfer `communication_bytes` between workers.
+        For example, it must transfer `communication_bytes` between workers.
         """
 
     def measure_whole(self, source: Source) -> int:
@@ -123,7 +123,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """A framework as the planner sees it: front end, backend and transfer rules."""
+    """Front end, backend and transfer rules for a framework."""
 
     front_end: FrontEnd
     backend: Backend

@@ -24,7 +24,7 @@ class Registration:
     name
         The name of the engine's folder and of the framework's package.
     model
-        A model of this framework in words, such as "an MXNet symbol".
+        The kind of model in words, such as "an MXNet symbol".
     files
         Regular expression for the names of files with models of this framework.
     takes_functions
@@ -44,7 +44,7 @@ class Registration:
             raise TofuError(str(error)) from error
 
     def defines(self, model: Any) -> bool:
-        """Return True if `model` comes from the framework, or from Tofu's package for the framework."""
+        """Return True if the class of `model` is from the framework, or from Tofu's package for the framework."""
         modules = [getattr(candidate, "__module__", None) for candidate in (*type(model).__mro__, model)]
         return any(f"{module}.".startswith((f"{self.name}.", f"tofu.{self.name}.")) for module in modules)
 
@@ -59,7 +59,7 @@ ENGINES = (MXNET, JAX)
 
 
 def find_engine(model: Any) -> Registration | None:
-    """Return the engine of a model's framework: JAX for plain functions, None if unknown."""
+    """Return the engine for a model, JAX for plain functions, or None if the type is unknown."""
     if _is_made_by_mxnet(model):
         return MXNET
     defining_engine = next((engine for engine in ENGINES if engine.defines(model)), None)

@@ -29,7 +29,7 @@ class NotAffineError(DescriptionError):
 
 
 class UndescribedOperatorError(TofuError):
-    """The model has an operator without a description. Tofu needs this formula to split the operator."""
+    """An operator of the model has no description. Tofu needs this formula to split the operator."""
 
 
 class ShapeError(TofuError):
@@ -61,7 +61,7 @@ class OutOfMemoryError(TofuError):
 
 
 class FileError(TofuError, OSError):
-    """A file cannot be written. Its previous content is unchanged. Also an OSError, which sets `errno`."""
+    """A file cannot be written. Its previous content is unchanged. Also an OSError, with `errno`."""
 
     def __init__(self, message: str, number: int | None = None) -> None:
         super().__init__(message)
@@ -117,13 +117,13 @@ def suggest(name: str, known: Collection[str], ending: str = "") -> str:
 
 
 def suggest_several(name: str, known: Collection[str]) -> str:
-    """Return "; did you mean weight, bias?" with similar `known` names. Without any, return "."."""
+    """Return "; did you mean weight, bias?" with similar `known` names, or "." without any."""
     near = get_close_matches(name, known)
     return f"; did you mean {', '.join(near)}?" if near else "."
 
 
 def explain_call(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for functions. Calls with wrong arguments then raise an error that shows `example`."""
+    """Return a decorator for functions. If they are called with wrong arguments, the error shows `example`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = signature(function)

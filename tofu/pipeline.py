@@ -89,7 +89,7 @@ class Task:
     problem
         The search problem. In its graph, some operators are *lowered*: replaced by several smaller operators.
     states
-        Number of arrays that the optimizer keeps for each weight. A memory limit counts these arrays, too.
+        Number of arrays that the optimizer keeps for each weight. They count toward a memory limit.
     """
 
     source: Source
@@ -114,7 +114,7 @@ class Task:
     def write_program(self, choices: Choices) -> PlannedProgram:
         """Return the program of all workers for the split `choices`.
 
-        If the backend fuses operators, the program also lists the bytes that its kernels read and write.
+        If the backend fuses operators, the program also lists the bytes that kernels read and write.
         """
         program = write_program(choices)
         return replace(program, kernel_bytes=self.engine.backend.find_kernel_bytes(program))
@@ -122,7 +122,7 @@ class Task:
     def restore_whole_operators(self, choices: Choices) -> Choices:
         """Return the split `choices` with fewer operators *lowered* (replaced by several smaller operators).
 
-        An operator stays lowered only if its own kernel cannot be split in this way.
+        Only operators whose own kernel cannot be split in this way stay lowered.
         """
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
         return restore_whole_operators(self.source.graph, self.whole_accesses, choices, front_end, undescribed)
@@ -130,7 +130,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Partition:
-    """A plan, and everything that is needed to run it on the workers.
+    """A plan, with all data that is needed to run it.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class Partition:
     task
         The training step that was planned.
     selection
-        The result of the search, before `Task.restore_whole_operators`.
+        The result of the search, in which smaller operators may replace an operator.
     """
 
     choices: Choices
@@ -171,7 +171,7 @@ class Partition:
 
     @property
     def searched(self) -> Choices:
-        """The split that the search selected, before `Task.restore_whole_operators`."""
+        """The split that the search selected, in which smaller operators may replace an operator."""
         return self.selection.choices
 
     @property
@@ -186,7 +186,7 @@ class Partition:
 
 @collect_rarely()
 def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Observer) -> Task:
-    """Find the axes along which each operator of a training step can be split. Raise TofuError if a pass fails."""
+    """Find the axes along which each operator of a training step can be split. Raise TofuError if this fails."""
     lowered = observe("lowered", lower(source.graph, engine.front_end.lowerings))
     found = find_strategies(lowered, engine.front_end, settings.undescribed)
     strategies = observe("strategies", mark_random(lowered, found, engine.front_end))
@@ -200,7 +200,7 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
 
 @collect_rarely()
 def make_partition(task: Task, observe: Observer, progress: Progress | None = None) -> Partition:
-    """Select a plan for an analysed training step, and measure the memory that the plan needs."""
+    """Select a plan for an analysed training step, and measure its memory."""
     started = time.perf_counter()
     selection = observe("selected", select_plan(task.source.graph, task.problem, task.settings, progress, task.measure))
     partition = build_partition(task, selection, observe, time.perf_counter() - started)

@@ -51,7 +51,7 @@ AxisChoice = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Undescribed:
-    """The cost of an operator without a valid description. Every worker computes it whole.
+    """The cost of an operator without a valid description, which every worker computes whole.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Undescribed:
 
     @classmethod
     def read(cls, value: Any, what: str) -> Undescribed:
-        """Convert an object from a JSON file. Raise ValueError if the object is invalid."""
+        """Convert an object from a JSON file. Raise ValueError if it is invalid."""
         cost = read_object(value, what, cls.__dataclass_fields__)
         return cls(
             read_string(cost.get("reason"), f"reason in {what}"),
@@ -119,7 +119,7 @@ class Plan:
     inputs
         Name of an input -> its shape. Empty for plans saved without shapes.
     digest
-        A hash of all other saved attributes, which shows later edits. Empty for plans that Tofu did not find.
+        A hash of all other saved attributes, to notice edits. Empty for plans that Tofu did not find.
     undescribed
         Name of an operator without a description -> the cost of replicating it (`undescribed="replicate"`).
     lines
@@ -156,7 +156,7 @@ class Plan:
 
     @property
     def communication_seconds(self) -> float | None:
-        """Seconds of communication in one training step, if no two transfers overlap. None without `bandwidths`."""
+        """Seconds of communication in one training step, without overlap of transfers. None without `bandwidths`."""
         if not self.bandwidths:
             return None
         transfers, waits = (
@@ -202,7 +202,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Read a plan from a text that `to_json` has written. Warn if the text was edited since.
+        """Read a plan from a text that `to_json` has written. Warn if the text was edited.
 
         To edit a plan without this warning, delete its line "digest". Raises PlanError if the text is not a plan, or
         was written by an incompatible version.

@@ -45,7 +45,7 @@ def read_bytes(value: Any, what: str = "memory_limit") -> int:
 
 
 def format_limit(count: int) -> str:
-    """Return a number of bytes as text, also in a larger unit if this is short and exact.
+    """Return a number of bytes as text. Add a larger unit if it gives a short, exact number.
 
     >>> format_limit(10**9), format_limit(3 * 2**29), format_limit(1234567)
     ('1 GB (1,000,000,000 bytes)', '1.5 GiB (1,610,612,736 bytes)', '1,234,567 bytes')

@@ -34,10 +34,10 @@ class Combine(IntEnum):
 
 
 class Row(NamedTuple):
-    """The elements that a part of an operator accesses along one tensor dimension.
+    """Range of one tensor dimension that a part of an operator accesses.
 
-    `Row(((0, 2),), 0, 3)` stands for the index 2 * i + k, in which axis 0 is i, and 0 <= k < 3. A part with i in [4, 6)
-    accesses [8, 13). If no axis in `terms` is split, the part accesses the whole dimension.
+    For example, `Row(((0, 2),), 0, 3)` stands for the index 2 * i + k, in which i is axis number 0, and 0 <= k < 3. A
+    part with i in [4, 6) accesses [8, 13). If no axis in `terms` is split, the part accesses the whole dimension.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -46,9 +46,10 @@ class Row(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A dimension that one tensor lacks. For example, each input of a stack is one slice of the output.
+    """A dimension that one tensor of an operator lacks, such as the new dimension in `np.stack`.
 
-    `dimension` is its number in the larger tensor. `row` is a part's range of slices. The smaller tensor is slice 0.
+    `dimension` is its number in the larger tensor. `row` is its range for one part. The smaller tensor is at position
+    0.
     """
 
     dimension: int
@@ -57,10 +58,12 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True)
 class InputAccess:
-    """The region of an input that a part reads: a `Row` for each dimension.
+    """The elements of one input tensor that a part of an operator reads.
 
     Attributes
     ----------
+    rows
+        The range of each dimension.
     addend_axes
         Axes along which only the first part reads the input. Other parts read zeros, so that a bias is added once.
     fill
@@ -68,7 +71,7 @@ class InputAccess:
     is_read
         False if the kernel uses only the input's shape.
     absent
-        A dimension of the outputs that the input lacks, or None.
+        A dimension of the outputs that this input lacks, or None.
     """
 
     rows: tuple[Row, ...]
@@ -80,16 +83,18 @@ class InputAccess:
 
 @dataclass(frozen=True)
 class OutputAccess:
-    """The region of an output that a part computes: a `Row` for each dimension.
+    """The elements of one output tensor that a part of an operator computes.
 
     Attributes
     ----------
+    rows
+        The range of each dimension.
     combine
-        How the outputs of parts are combined, by axis.
+        For each axis, the way to combine the outputs of parts.
     reducer
         The function that combines partial results: "Sum", "Max", "Min" or "Prod".
     absent
-        A dimension of the inputs that the output lacks, or None.
+        A dimension of the inputs that this output lacks, or None.
     has_zero_terms
         False if a term of a sum can be nonzero for zero inputs, such as exp(a).
     """
@@ -111,14 +116,14 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class OperatorAccess:
-    """Ways to split an operator at given shapes: its axes, and the regions that each part accesses.
+    """The axes along which an operator can be split, and the elements that each part accesses.
 
     Attributes
     ----------
     axes, extents
         The axes and their lengths.
     inputs, outputs
-        The regions of each input and output.
+        The elements that a part reads and writes.
     elementwise
         True if each output element depends only on the same element of each input.
     rejected
@@ -167,7 +172,7 @@ class OperatorAccess:
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def with_description_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """Rename the axes in `ranges` as in the operator's description."""
+        """Return a copy of `ranges` (axis -> range) with the axis names of the operator's description."""
         if self.description_names is None:
             return ranges
         return {self.description_names[axis]: value for axis, value in ranges.items() if axis in self.description_names}
@@ -178,7 +183,7 @@ class OperatorAccess:
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
     ) -> dict[str, Anything]:
-        """Return the attributes that this worker must change, such as a smaller `num_filter`.
+        """Return the attributes that differ on this worker, such as {"num_filter": 8} instead of 16.
 
         `local_ranges` maps each split axis to this worker's range (begin, end).
         """

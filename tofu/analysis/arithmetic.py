@@ -33,10 +33,10 @@ Variables = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Operations:
-    """A number of arithmetic operations: `per_point` for each combination of values of `variables`.
+    """Number of arithmetic operations: `per_point`, times the product of the lengths of `variables`.
 
-    For the sum over k of a[i, k] * b[k, j], `depth` is (k,). `reuse` has the variables that each factor lacks: (j,) for
-    a, and (i,) for b. For example, a kernel reads a[i, k] once for all j.
+    For the sum over k of a[i, k] * b[k, j], `variables` are (i, j, k), and `depth` is (k,). `reuse` has the variables
+    that each factor lacks: (j,) for a, and (i,) for b.
     """
 
     per_point: int
@@ -53,7 +53,7 @@ class Operations:
         return _volume(self.depth, extents)
 
     def is_contraction(self, extents: Mapping[str, int]) -> bool:
-        """Return True for sums of products such as a matrix product, which use each factor several times."""
+        """Return True for a sum of products that uses each factor several times, as a matrix product does."""
         return bool(self.reuse) and all(_volume(variables, extents) > 1 for variables in self.reuse)
 
     def __str__(self) -> str:

@@ -32,7 +32,7 @@ Shapes = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Signature:
-    """The analysis of an operator for all shapes. `evaluate` returns the result for given shapes."""
+    """The analysis of an operator for all shapes."""
 
     pattern: Pattern
     evaluator: Evaluator
@@ -52,11 +52,8 @@ class Signature:
 
 
 class _Evaluation:
-    """The analysis of an operator at given shapes.
-
-    `tensor_indices[t][d]` has the indices of dimension d of tensor t. Inputs come before outputs.
-    """
-
+    # The analysis at given shapes. `tensor_indices[t][d]` has the indices of dimension d of tensor t, inputs before
+    # outputs.
     def __init__(self, signature: Signature, input_shapes: Shapes, output_shapes: Shapes) -> None:
         self.pattern = signature.pattern
         self.evaluator = signature.evaluator

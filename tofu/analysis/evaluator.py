@@ -32,11 +32,11 @@ class SignatureNumbers:
     Attributes
     ----------
     extents
-        The length of each index variable's range.
+        Index variable -> its length (number of values).
     definitions
         Pairs of an index variable and its length. A variable that indexes several dimensions has several pairs.
     dimensions
-        The indices of each dimension of the inputs, then of the outputs.
+        For each dimension of the inputs, then of the outputs: the indices that access it.
     """
 
     extents: Mapping[str, int]
@@ -72,7 +72,7 @@ class Evaluator:
         return axes
 
     def evaluate(self, sizes: Sequence[int], overrides: Mapping[str, int] | None = None) -> SignatureNumbers:
-        """Return the lengths and indices as numbers. `sizes` are the lengths of all tensor dimensions.
+        """Evaluate the symbolic lengths and indices for tensors whose dimensions have the lengths `sizes`.
 
         `overrides` replaces the lengths of some index variables. Raises DescriptionError if a length is not an integer.
         """

@@ -100,7 +100,7 @@ def is_zero(value: Value) -> bool:
 class MovedElement(NamedTuple):
     """An input element that an operator copies to an output.
 
-    If `chosen` is ("i", 2), only the output elements with i = 2 are copies. All others are zero.
+    If `chosen` is ("i", 2), it is copied only to output elements with i = 2, and all others are zero.
     """
 
     element: Element
@@ -108,7 +108,7 @@ class MovedElement(NamedTuple):
 
 
 def find_moved_elements(value: Value) -> tuple[MovedElement, ...] | None:
-    """Return the input elements whose sum is `value`. Return None if `value` is not such a sum."""
+    """Return the input elements that `value` adds up. Return None if it computes anything else."""
     if isinstance(value, Element):
         return (MovedElement(value),)
     if is_zero(value):
@@ -138,7 +138,7 @@ def _read_choice(condition: Value) -> tuple[str, int] | None:
 
 
 def find_factors(value: Value) -> frozenset[int]:
-    """Return the inputs of which `value` is a multiple: {0, 1} for the product of inputs 0 and 1."""
+    """Return the inputs that are factors of `value`: {0, 1} for the product of inputs 0 and 1."""
     if isinstance(value, Element):
         return frozenset((value.tensor.position,))
     if isinstance(value, Reduction) and value.reducer == "Sum":

@@ -20,9 +20,9 @@ Indices = tuple[IndexNumbers, ...] | None
 
 
 class AbsentElement(NamedTuple):
-    """A dimension that one tensor lacks. For example, each input of a stack is one slice of the output.
+    """A dimension that one tensor of an operator lacks, such as the new dimension in `np.stack`.
 
-    `axis` is the dimension's index variable, and `position` is the index of the slice.
+    `axis` is the dimension's index variable, and `position` is the place of the smaller tensor in this dimension.
     """
 
     dimension: int
@@ -33,10 +33,10 @@ class AbsentElement(NamedTuple):
 def find_absent(
     pattern: Pattern, indices_by_tensor: Sequence[list[Indices]], extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, ...] | None:
-    """Return the dimension that each input, and then each output, lacks (or None).
+    """Return, for each input and output, the dimension that it lacks, or None.
 
-    For example, each input of a stack lacks one dimension of the output. Return None if the operator does more than
-    shift its inputs.
+    For example, each input of a stack lacks one dimension of the output. The result is None if the operator does more
+    than shift its inputs.
     """
     if pattern.moved_elements is None:
         return None
@@ -66,7 +66,7 @@ def find_absent(
 
 
 def find_moves(pattern: Pattern, indices_by_tensor: Sequence[list[Indices]]) -> tuple[tuple[Move, ...], ...]:
-    """Return, for each output, the inputs that are copied or added to it.
+    """Return, for each output, the inputs that the operator copies or adds to it.
 
     Return () if the operator does anything else.
     """

@@ -24,7 +24,7 @@ def analyse(
     input_shapes: Sequence[Sequence[int]],
     output_shapes: Sequence[Sequence[int]],
 ) -> OperatorAccess:
-    """Find how an operator can be split: the axes, and the regions that each part reads and writes.
+    """Find the axes along which an operator can be split, and the elements that each part reads and writes.
 
     Raises DescriptionError if the description is malformed or contradicts the shapes.
 

@@ -48,7 +48,7 @@ from tofu.tdl.walk import accesses, walk
 
 @dataclass(frozen=True)
 class Dimension:
-    """All indices by which a description accesses one dimension of a tensor.
+    """The indices by which a description accesses one dimension of a tensor.
 
     `is_whole` is True if one of the indices is `:` or `Any`.
     """
@@ -72,7 +72,7 @@ class OutputPattern:
     Attributes
     ----------
     summed_axes
-        Axes that are summed over. `reducer`, such as "Sum", combines the partial results of their parts.
+        Axes that the operator sums over. Workers' partial results are combined by `reducer`, such as "Sum".
     moving_axes
         Axes that appear in the indices of the output.
     is_written

@@ -18,7 +18,7 @@ def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces elements shared by two workers, such as 0 for a sum.
+    """Return the number that replaces elements that two workers share, such as 0 for a sum.
 
     Return None if nothing needs to be replaced, as for a maximum.
     """

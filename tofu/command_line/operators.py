@@ -304,7 +304,10 @@ def _verify_signature(names: Sequence[str], shapes: Sequence[str], attributes: S
 def complete_shapes(
     operator: str, attributes: Mapping[str, str], first_shapes: Sequence[tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
-    """Infer the shapes of all inputs, including auxiliary states, from the shapes of the first inputs."""
+    """Return the shapes of all inputs of an operator, given the shapes of the first inputs.
+
+    The result ends with the shapes of auxiliary states, such as moving means.
+    """
     try:
         symbol = compose(operator, attributes, len(first_shapes))
         with redirect_stdout(StringIO()):  # MXNet prints its arguments

@@ -74,7 +74,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def takes(options: tuple[Decorator, ...]) -> Decorator:
-    """Make a decorator that adds `options` to a command, in this order."""
+    """Return a decorator that adds `options` to a command, in this order."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         return reduce(lambda decorated, option: option(decorated), reversed(options), command)
@@ -116,7 +116,7 @@ _ARGUMENT = re.compile(
 
 
 def spell_as_options(message: str) -> str:
-    """Write the Python arguments in an error message as command line options.
+    """Replace Python arguments in an error message by command line options.
 
     >>> spell_as_options("describe it, or undescribed='replicate'; leave plan= out")
     'describe it, or --undescribed replicate; leave --plan out'

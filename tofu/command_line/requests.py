@@ -76,11 +76,11 @@ STORING: tuple[Decorator, ...] = (
 
 
 class ModelRequest(Protocol):
-    """A model from a file, and the options for its plan. Each engine implements this interface in `commands.py`."""
+    """A model from a file, and the options for its plan. There is one class for MXNet and one for JAX (`commands.py`)."""
 
     @property
     def name(self) -> str:
-        """The name of the file. For JAX, the name of the step follows."""
+        """The file name of the model. For JAX, the name of the step follows."""
 
     @property
     def settings(self) -> Settings:
@@ -94,29 +94,29 @@ class ModelRequest(Protocol):
         """Read and analyse the model, but do not plan it."""
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Plan the model. Each pass of the planner calls `observe`."""
+        """Plan the model. `observe` is called after each pass (stage) of the planner."""
 
     def over(self, workers: int) -> ModelRequest:
         """Return the same request for `workers` workers."""
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Simulate plans on `machine` for each number of workers in `counts`. Recommend one.
+        """Simulate plans on `machine` for each number of workers in `counts`, and recommend one.
 
-        The optimizer stores `states` arrays for each weight. `report` is called with each plan's name before its
+        The optimizer stores `states` arrays for each weight. `report` is called with the name of each plan before the
         search.
         """
 
     def verify(self, dtype: str | None, seed: int, **own: Any) -> Agreement:
-        """Run the model on one device and on all workers, and compare. `own` are options of this engine alone."""
+        """Run the model on one device and on all workers, and compare. `own` are options for MXNet only, or for JAX only."""
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
         """Make Tofu's plans and hand-made plans. Return a function that prints them.
 
-        `report` is called with each plan's name before its search.
+        `report` is called with the name of each plan before the search.
         """
 
     def report_memory(self, **options: Any) -> MemoryComparison:
-        """Return the memory of a step on one device and on every worker. `options` are options of this engine alone."""
+        """Return the memory of a step on one device and on every worker."""
 
 
 def takes_model(
@@ -124,9 +124,9 @@ def takes_model(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds the argument MODEL and the planning options to a command.
 
-    The command receives them as a `ModelRequest`. If it supports only one engine, pass this engine as `only`, and
-    advice for users of other engines as `instead`. `stores=False` leaves out `--uneven` and `--donate`. `context` is
-    passed to the engine's `read_request`.
+    The command receives them as a `ModelRequest`. For a command that supports only MXNet or only JAX, pass `only`, and
+    in `instead` advice for users of the other. `stores=False` leaves out `--uneven` and `--donate`. `context` is passed
+    to the function `read_request` of the engine.
     """
     options: tuple[Decorator, ...] = (MODEL, *PLANNING) if only == JAX else (MODEL, SHAPE, *PLANNING, UNROLL)
     if only != MXNET:

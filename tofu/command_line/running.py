@@ -53,9 +53,9 @@ Result = TypeVar("Result", bound=HasProblems)
 
 
 def collect(case_results: Generator[Result, None, None], count: int, results: list[Result]) -> None:
-    """Append the results of `count` cases to `results`. Print progress and problems on stderr.
+    """Append `count` results to the list `results`. Print progress and problems on stderr.
 
-    After an interrupt, `results` holds the cases finished so far.
+    After an interrupt, `results` has the results so far.
     """
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
@@ -73,9 +73,9 @@ def print_outcome(
     show: Callable[[Console], None],
     start_seconds: float,
 ) -> None:
-    """Print the results of a verification, with `show` or as JSON. Then print its time and memory.
+    """Print the results of a verification with `show`, or as JSON. Then print its time and memory.
 
-    `start_seconds` is a value of `time.monotonic`. The memory is the peak of the largest process.
+    `start_seconds` is a value of `time.monotonic()`. The memory is the peak of the largest process.
     """
     largest_kib = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     seconds, gib = round(time.monotonic() - start_seconds, 1), round(largest_kib / 2**20, 2)
@@ -87,5 +87,5 @@ def print_outcome(
 
 
 def list_explained_cuts(results: Iterable[Any]) -> list[str]:
-    """List splits that Tofu rejects although the kernel computes them correctly. Show the reasons."""
+    """Return lines with the splits that Tofu rejects although the kernel computes them correctly, and the reasons."""
     return [f"{missing.op}: {missing.cut}: {reason}" for result in results for missing, reason in result.explained]

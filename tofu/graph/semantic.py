@@ -44,12 +44,11 @@ class Tensor:
     shape, dtype
         The shape of the whole tensor in elements, and NumPy's name of the type.
     is_inner
-        True if the tensor connects two of the smaller operators that replace an operator (`tofu.lowering`). Plans do
-        not list such tensors.
+        True if the user's model does not have this tensor, because `tofu.lowering` added it. Plans do not list it.
     times
-        The number of transfers of the tensor in a training step: 1, or the iterations of its loop.
+        How often the tensor is transferred in a training step: once, or in each iteration of its loop.
     addends
-        The number of iterations, if a loop sums the tensor before it is transferred. Otherwise 1.
+        The number of iterations if a loop sums the tensor before the transfer, otherwise 1.
     """
 
     name: str
@@ -254,7 +253,7 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """For each operator, the number of the operator that plans list in its place.
+        """For each operator, the number of the operator that plans list for it.
 
         If several smaller operators replace an operator of the model, plans list only the last.
         """

@@ -88,7 +88,7 @@ def _try_load(path: Path) -> bool:
 
 
 def import_mxnet() -> None:
-    """Import MXNet. If this fails, raise an ImportError that states in one line what to install."""
+    """Import MXNet. If this fails, raise a one-line ImportError that states what to install."""
     try:
         import mxnet
     except ImportError as error:
@@ -100,7 +100,7 @@ def import_mxnet() -> None:
 
 
 def import_native_layer() -> None:
-    """Import `tofu._mxnet`. Raise ImportError if it or MXNet, but not both, was built for CUDA."""
+    """Import `tofu._mxnet`. Raise ImportError if it was built for CUDA and MXNet was not, or the reverse."""
     import mxnet
 
     _mxnet = import_native("_mxnet")
@@ -114,7 +114,7 @@ def import_native_layer() -> None:
 
 
 def prepare() -> None:
-    """Restore the names that NumPy removed and load CUDA libraries, so that MXNet can be imported."""
+    """Restore the names that NumPy removed and load CUDA libraries, for the import of MXNet."""
     restore_numpy_names()
     check_flavours()
     load_cuda_libraries()
@@ -163,7 +163,7 @@ class _PreparingLoader(Loader):
 
 
 def set_up() -> None:
-    """Extend MXNet's functions if MXNet can be imported. Otherwise, errors are raised when Tofu is used."""
+    """Extend MXNet's functions. If MXNet cannot be imported, do nothing."""
     with suppress(ImportError):
         import_module("tofu.mxnet")
 

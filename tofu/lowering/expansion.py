@@ -10,7 +10,7 @@ from tofu.lowering.parts import Lowerings, Parts, find_lowering
 
 
 def lower(graph: Graph, lowerings: Lowerings, is_lowered: Callable[[Operator], bool] = lambda operator: True) -> Graph:
-    """Replace each operator that has a lowering (a rule) by smaller ones, if `is_lowered` returns True."""
+    """Replace operators by smaller ones, if they have a lowering (a rule for this) and `is_lowered` returns True."""
     if all(find_lowering(lowerings, operator, graph.tensors) is None for operator in graph.operators):
         return graph
     operators: list[Operator] = []

@@ -20,7 +20,8 @@ DimensionNames = tuple[tuple[str, ...], ...]
 class Parts:
     """The smaller operators, or *parts*, that replace the operator `whole`.
 
-    In the lowered graph, the first part has the number `position`, and the first new tensor `first_tensor`.
+    In the new graph, `position` is the number of the first part, and `first_tensor` is the number of the first new
+    tensor.
     """
 
     whole: Operator
@@ -54,7 +55,7 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add a part, except the last. `names` are its `Operator.dimension_names`."""
+        """Add one of the smaller operators, except the last. `names` are its `Operator.dimension_names`."""
         full_name = f"{self.whole.name}/{name}"
         self._add(full_name, op, attributes, inputs, outputs, is_inner=True, origin=origin, dimension_names=names)
 
@@ -68,9 +69,9 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add the last part, with the name and outputs of the whole operator.
+        """Add the last of the smaller operators, with the name and outputs of the whole operator.
 
-        Pass `outputs` if it writes only some of them.
+        If it writes only some of these outputs, pass them as `outputs`.
         """
         outputs = self.whole.outputs if outputs is None else outputs
         name = self.whole.name
@@ -118,7 +119,7 @@ Lowerings = Mapping[str, Lowering]
 
 
 class LowerableOperators(OperatorDescriptions, Protocol):
-    """Facts about a framework's operators: how to split them, or replace them by smaller operators."""
+    """Rules to split a framework's operators, or to replace them by smaller operators."""
 
     @property
     def lowerings(self) -> Lowerings:

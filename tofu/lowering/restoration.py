@@ -31,7 +31,7 @@ def restore_whole_operators(
     """Replace smaller operators by the original operator, if its kernel can be split in the same way.
 
     `graph` is the model's graph, and `whole_accesses` has the axes of its operators. `searched` is the result of the
-    search. Raises InternalError if the new choices transfer more bytes.
+    search. Raises InternalError if the result transfers more bytes.
     """
     if searched.problem.graph is graph:
         return searched
@@ -47,7 +47,7 @@ def restore_whole_operators(
 def prepare_inference(
     graph: Graph, searched: Choices, framework: LowerableOperators, undescribed: str = "error"
 ) -> Choices:
-    """Return the same split for inference, with forward operators only."""
+    """Return the split `searched` for inference, with forward operators only."""
     if searched.problem.graph is graph:
         return searched
     operators = []

@@ -24,7 +24,7 @@ def find_fitting(
 ) -> T | None:
     """Return the first plan that needs at most `limit_bytes` on each worker, or None.
 
-    `plan_for` is called for up to 12 numbers of workers, from `least` up. `count_needed_bytes` returns the bytes of a
+    `plan_for(workers)` makes up to 12 plans, for `least` or more workers. `count_needed_bytes` returns the bytes of a
     plan.
     """
     for workers in _list_counts(least):
@@ -42,7 +42,7 @@ def _list_counts(least: int) -> range:
 
 
 def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
-    """Explain why `least` or more workers have too little memory for the model, and what to do.
+    """Explain why the model does not fit on `least` or more workers, and what to do.
 
     The cause is a large operator that cannot be split, or the size of the batch.
     """

@@ -73,7 +73,7 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 
 @dataclass
 class Tradeoff:
-    """Plans for one model, from little memory to little communication. Each is the best for one price of a stored byte.
+    """Plans for one model. Each minimises bytes transferred + price * bytes stored, for another price.
 
     `whole_effort` limits the searches at the highest price and at price 0. `effort` limits all others.
     """
@@ -89,16 +89,16 @@ class Tradeoff:
     """The solution at price 0. Its lower bound is valid for every memory limit."""
 
     def split_all(self) -> Point:
-        """Add the plan at the highest price of memory. It splits everything except small tensors."""
+        """Add the plan for the highest price. It splits everything except small tensors."""
         return self._add(self._solve_with_all(lambda problem: problem).choices)
 
     def replicate_freely(self) -> Point:
-        """Add the plan with the least communication, which ignores memory."""
+        """Add the plan with the least communication, whatever memory it needs."""
         self.unlimited = self._solve_with_all(lambda problem: problem.with_memory_price(price=0.0))
         return self._add(self.unlimited.choices)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
-        """Add the best plan if a stored byte costs as much as `held_price` transferred bytes.
+        """Add the plan that minimises: bytes transferred + `held_price` * bytes stored.
 
         The tensors in `split` are not replicated.
         """
@@ -121,7 +121,7 @@ class Tradeoff:
         return point
 
     def keep_regions(self, point: Point, tensors: Sequence[int]) -> Point:
-        """Add a variant of the plan `point` in which workers keep the elements of `tensors` that they read."""
+        """Add a copy of the plan `point` in which workers keep the elements of `tensors` that they have read."""
         return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
 
     def try_more_prices(self) -> None:
@@ -215,7 +215,7 @@ def have_same_layouts(first: Point, second: Point) -> bool:
 
 
 def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
-    """Explain by how much the plan exceeds the limit, and how many workers are enough."""
+    """Explain by how much the smallest plan exceeds the limit, and how many workers are enough."""
     point = min(tradeoff.points, key=lambda point: point.most_bytes)
     worker = point.memory.peak_bytes.index(point.most_bytes)
     problem, workers = point.choices.problem, len(point.memory.peak_bytes)

@@ -62,7 +62,7 @@ def stage_progress() -> Iterator[Callable[[str], None]]:
 def track_progress(
     items: Iterable[T], task: str, count: int | None = None, console: Console | None = None
 ) -> Iterator[T]:
-    """Yield `items`, and show how many are done, as a bar or as lines.
+    """Yield `items`, and show how many are done.
 
     Pass `count` if `items` has no length. Pass `console` if other lines are printed to it at the same time.
     """

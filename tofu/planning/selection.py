@@ -56,7 +56,7 @@ class Selection:
     search_bytes
         Peak memory of the exact search.
     claimed_bytes
-        The bytes that a loaded plan claims to transfer.
+        The bytes transferred according to a loaded plan.
     is_predicted
         True if a memory limit was checked with predicted memory. Such plans are not remembered.
     """
@@ -84,7 +84,7 @@ def select_plan(
     """Select how to split all operators and tensors of `graph`.
 
     In the graph of `problem`, smaller operators may replace operators of `graph`. `measure` returns the memory that a
-    split needs. Logs a warning if several workers compute the same.
+    split needs. A warning is logged if several workers compute the same.
     """
     selection = _select(graph, problem, settings, progress, measure)
     unfed = explain_unsplit_round(selection.choices) if settings.on_infeasible == "replicate" else ""
@@ -116,7 +116,7 @@ def _select(
 def make_tradeoffs(
     problems: Sequence[Problem], settings: Settings, progress: Progress | None, measure: Measure
 ) -> list[Tradeoff]:
-    """Return a `Tradeoff` (plans between little memory and little communication) for each problem."""
+    """Return, for each problem, plans from little memory to little communication."""
     algorithm = ALGORITHMS[settings.algorithm]
     seconds = settings.search_seconds / len(problems)
     whole, effort = Effort(seconds, progress), Effort(seconds / SEARCHES_OF_A_TRADEOFF, progress)
@@ -219,7 +219,7 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
 
 
 def _is_closed(solution: Solution, known_cost: int) -> bool:
-    """Return True if `known_cost` is at most 0.5 % above a lower bound that the search has proved."""
+    # True if the cost is at most 0.5 % above a lower bound.
     return any(
         known_cost <= NEARLY_OPTIMAL * proof.lower_bound for proof in solution.proofs if proof.lower_bound is not None
     )
@@ -252,10 +252,7 @@ def _solve(
     restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
     known: Sequence[Solution] = (),
 ) -> tuple[list[Solution], list[InfeasibleError]]:
-    """Search each problem after `restrict`, which allows, for example, only even shards.
-
-    Return the solutions, and the errors of problems without one. Searches start from the best of `known`.
-    """
+    # `restrict` allows, for example, only even shards. Searches start from the best of `known`.
     found: list[Solution] = []
     errors = []
     for problem in problems:
@@ -279,7 +276,7 @@ def _solve(
 
 
 def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured]) -> None:
-    """Raise PlanError if the user's plan exceeds the memory limit. Only warn if the plan's memory is predicted."""
+    """Raise PlanError if the user's plan exceeds the memory limit, or only warn if its memory is predicted."""
     limit, needed = settings.memory_limit, max(plan.worker_bytes)
     if limit is None:
         return
@@ -311,7 +308,7 @@ def _follows(choice: ChoiceArray, fixed: Sequence[int]) -> bool:
 
 
 def remember_plan(plan: Plan, problem: Problem, settings: Settings) -> None:
-    """Store the plan found for `problem` with these settings, so that the next call needs no search."""
+    """Store the plan found for `problem`, so that the next call with these settings needs no search."""
     # Drop the source lines. They refer to tracebacks, which would stay in memory.
     _plans[_cache_key(plan.fingerprint, problem, settings)] = replace(plan, lines={})
 

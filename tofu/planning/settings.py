@@ -54,7 +54,7 @@ class Option:
 
 
 def read_hints(hints: Any) -> Mapping[str, Any]:
-    """Return `hints` if it is a dictionary from names to splits. Raise PlanError for any other value."""
+    """Return `hints` if it is a dictionary from names to splits, otherwise raise PlanError."""
     if not isinstance(hints, Mapping):
         raise PlanError(
             f"hints= maps names to dimensions or axes, for example hints={{'fc1_weight': 0}}; not {show_with_type(hints)}."
@@ -65,7 +65,7 @@ def read_hints(hints: Any) -> Mapping[str, Any]:
 
 
 def read_plan(plan: Any) -> Plan:
-    """Return a plan from a Plan, the JSON of a plan, or the path of a JSON file. Raise PlanError for anything else."""
+    """Convert a Plan, its JSON, or the path of a JSON file to a Plan. Raise PlanError for anything else."""
     if isinstance(plan, Plan):
         return plan
     if isinstance(plan, str) and plan.lstrip().startswith("{"):
@@ -83,7 +83,7 @@ def read_plan(plan: Any) -> Plan:
 
 
 def read_choice(name: str, choices: Sequence[str], error: type[TofuError], value: Any) -> str:
-    """Return `value`. Raise `error` if it is not one of `choices`."""
+    """Return `value` if it is in `choices`, otherwise raise `error`."""
     if not isinstance(value, str) or value not in choices:
         raise error(f"{name}= must be one of {', '.join(map(repr, choices))}, not {show(value)}.")
     return str(value)
@@ -170,7 +170,7 @@ class Settings:
 
     @property
     def arrangements(self) -> tuple[Arrangement, ...]:
-        """The orders of the factors of `workers`. A plan is searched for each order."""
+        """The orders of the factors of `workers` to try. A plan is searched for each."""
         if self.plan is not None:
             return (read_arrangement(self.plan),)
         if self.arrangement is not None:
@@ -189,13 +189,13 @@ class Settings:
         return any(isinstance(hint, (list, tuple)) for hint in (self.hints or {}).values())
 
     def searching(self) -> Settings:
-        """Return the settings without `plan`, so that a plan is searched."""
+        """Return the settings without `plan`, so that a search finds one."""
         return replace(self, plan=None)
 
     def over(self, workers: int) -> Settings:
-        """Return the settings for another number of workers.
+        """Return the settings for another number of workers, without options that depend on the number.
 
-        `plan`, `topology`, `memory_limit` and hints by round are dropped.
+        These are `plan`, `topology`, `memory_limit` and hints by round.
         """
         hints = {name: hint for name, hint in (self.hints or {}).items() if not isinstance(hint, tuple)}
         return replace(self, workers=workers, hints=hints, plan=None, topology=None, memory_limit=None)
@@ -263,7 +263,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def read_options(values: Mapping[str, Any], options: Mapping[str, Option] = OPTIONS) -> dict[str, Any]:
-    """Convert the options that a user passed to fields of `Settings`. Raise TofuError for the first wrong value."""
+    """Convert the options that a user passed to the fields of `Settings`. Raise TofuError for the first wrong value."""
     return {
         name: None if value is None and DEFAULTS.get(name) is None else options[name].read(value)
         for name, value in values.items()

@@ -50,7 +50,7 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
 def find_problems(program: Program) -> list[str]:
     """Return a sentence for each broken rule.
 
-    Later rules are not checked if they rely on a broken rule.
+    If a rule is broken, rules that rely on it are not checked.
     """
     for rules in ((NUMBERS,), (EDGES,), RULES):
         nodes_by_problem = {problem: find_nodes(program.tables, program.graph) for problem, find_nodes in rules}
@@ -142,10 +142,8 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
-    """Return the fetches that leave forbidden gaps in their new array.
-
-    Gaps (zeros) are allowed in sums, and in results such as the gradient of a slice.
-    """
+    # The fetches that leave forbidden gaps in their new array. Gaps (zeros) are allowed in sums, and in results such as
+    # the gradient of a slice.
     node_count = len(tables.node_kind)
     first_entry = tables.entry_node.searchsorted(np.arange(node_count))
     begin = tables.entry_begin[first_entry]

@@ -52,7 +52,7 @@ class _Mesh:
 
 
 def check_collectives(program: Lockstep, transfer: Transfer, collectives: Sequence[Collective]) -> None:
-    """Raise InternalError if `collectives` compute other arrays than `transfer`, which they replace."""
+    """Raise InternalError if `collectives` do not compute the same arrays as `transfer`."""
     try:
         _check(program, transfer, collectives)
     except ValueError as error:

@@ -28,14 +28,14 @@ PARTIAL = -2
 
 
 class Slice(NamedTuple):
-    """A split without communication. Along the mesh axis `axis`, each worker keeps its part of `dimension`."""
+    """A split without communication. Each worker keeps one part of `dimension`, by its position on the mesh axis `axis`."""
 
     axis: int
     dimension: int
 
 
 class AllGather(NamedTuple):
-    """An all-gather. Along the mesh axis `axis`, each worker receives the other workers' parts of `dimension`."""
+    """An all-gather. Each worker receives the parts of `dimension` from all workers along the mesh axis `axis`."""
 
     axis: int
     dimension: int
@@ -181,9 +181,9 @@ def _find_value_layout(program: Lockstep, value: ProgramValue) -> Layout | None:
 
 
 def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> Layout | None:
-    """Return how a tensor is split if each worker w stores the region `boxes[w]`.
+    """Return the split of a tensor if each worker w stores the region `boxes[w]`.
 
-    Return None if the regions are not the equal parts of a split.
+    Return None if the regions are not equal parts.
     """
     layout = []
     for axis in range(len(factors)):
@@ -264,7 +264,7 @@ def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) ->
 def find_chain(
     source_layout: Layout, output_layout: Layout, factors: Sequence[int]
 ) -> list[Slice | AllGather | AllToAll] | None:
-    """Return collectives that change a tensor's split, or None if no such chain exists."""
+    """Return collectives that change a tensor's split from `source_layout` to `output_layout`, or None."""
     layout, chain = list(source_layout), list[Slice | AllGather | AllToAll]()
     while tuple(layout) != output_layout:
         candidates: list[Slice | AllGather | AllToAll] = []
@@ -287,7 +287,10 @@ def find_chain(
 
 
 def count_received(chain: Sequence[Slice | AllGather | AllToAll], elements: int, factors: Sequence[int]) -> float:
-    """Return the number of elements that each worker receives in `chain`. Its array has `elements` elements at first."""
+    """Return the number of elements that each worker receives in `chain`.
+
+    At first, the worker has `elements` elements.
+    """
     received = 0.0
     for collective in chain:
         factor = factors[collective.axis]
@@ -312,7 +315,7 @@ def _count_received_by_reduction(
 
 
 def find_rounds(pieces: Sequence[TransferPiece]) -> tuple[Round, ...]:
-    """Group the regions that workers send each other into few rounds of simultaneous transfers.
+    """Group the transfers between workers into a few rounds. The transfers of a round run at the same time.
 
     All workers add in the same order, so that their sums are bitwise equal.
     """

@@ -109,7 +109,7 @@ def _find_reducers(problem: Problem) -> dict[int, str]:
 
 
 def list_outputs(choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:
-    """Return the results of a program with their splits.
+    """Return all results of a program and how they are split.
 
     The model's outputs come first, then gradients and new values of variables.
     """

@@ -25,7 +25,7 @@ Shape: TypeAlias = tuple[int, ...]
 class ProgramValue:
     """One array on each worker: a shard of a tensor, a larger region, or a partial result.
 
-    `boxes` has the region of the tensor that each worker's array contains.
+    `boxes` has the region of each worker's array within the tensor.
     """
 
     tensor: int
@@ -80,8 +80,8 @@ class TransferPiece(NamedTuple):
 class Pattern:
     """The regions that workers read from each other in a transfer.
 
-    First, each worker reads `pieces`, and sets all other elements to `fill`. Then it reads `copies`: sums that other
-    workers have just computed.
+    First, each worker reads `pieces`, and sets all other elements to `fill`. Then it reads `copies`, which are sums
+    that other workers have just computed.
     """
 
     pieces: tuple[TransferPiece, ...]
@@ -117,11 +117,11 @@ class Lockstep:
     factors
         The prime factors of the number of workers. The workers are a mesh with an axis for each factor.
     values
-        The values of the program. All other attributes refer to a value by its position in this tuple.
+        The values of the program. All other attributes contain positions in this tuple.
     shards
         Tensor -> the value with its shards.
     computes
-        Operator -> the instruction that computes it, if it is no transfer.
+        Operator -> its instruction. Operators that only transfer data are left out.
     transfers
         Value -> the transfer that computes it. All other values are arguments or outputs of operators.
     """
@@ -148,13 +148,13 @@ class Lockstep:
         )
 
     def find_kind(self, transfer: Transfer) -> Hashable:
-        """Return a key that is equal for transfers with the same collectives."""
+        """Return a key that is equal for transfers of the same regions between the same workers."""
         output, inputs = self.values[transfer.output], [self.values[number] for number in transfer.inputs]
         sources = tuple((value.tensor == output.tensor, value.boxes) for value in inputs)
         return transfer.pattern, self.graph.tensors[output.tensor].shape, output.boxes, sources
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the values from which one or more transfers compute `value`.
+        """Yield the values that one or more transfers combine into `value`.
 
         Yield only `value` if no transfer computes it.
         """

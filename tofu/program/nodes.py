@@ -22,8 +22,8 @@ class Entry(NamedTuple):
 class PieceSource(NamedTuple):
     """A region that a fetch copies to a `Piece` of its new array.
 
-    It begins at `begin` in the fetch's input number `input`. `along[d]` is the piece's dimension along dimension d of
-    the input, or -1 if the region has length 1 there.
+    It begins at `begin` in the fetch's input number `input`. `along[d]` is the dimension of the piece that corresponds
+    to dimension d of the input, or -1 if the region has length 1 there.
     """
 
     input: int

@@ -29,7 +29,7 @@ def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
 
 
 def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
-    """Return {axis: number of positions in each worker's part that are not in the next part}.
+    """Return {axis: number of positions of each worker's part that are not in the next part}.
 
     For the parts [0, 4), [3, 7) and [6, 10), the numbers are 3, 3 and 4. Axes without overlaps are left out.
     """

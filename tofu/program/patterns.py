@@ -42,11 +42,8 @@ class PieceColumns(NamedTuple):
 
 @dataclass
 class _Rows:
-    """Positions of pieces in the program's table, and the worker that receives each piece.
-
-    Position `~entry` is a copy of the whole array `entry`. The offsets shift the pieces and their sources.
-    """
-
+    # Positions of pieces in the program's table, and the worker that receives each piece. Position `~entry` is a copy
+    # of the whole array `entry`. The offsets shift the pieces and their sources.
     rank: int
     rows: list[Column] = field(default_factory=list)
     readers: list[Column] = field(default_factory=list)
@@ -202,7 +199,6 @@ class PatternReader:
 
 
 def _split_at(rows: Column, separate: Collection[int]) -> Iterator[Column]:
-    """Split `rows` into runs. Each row in `separate` becomes a run with one row."""
     if not separate:
         yield rows
         return

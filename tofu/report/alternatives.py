@@ -25,7 +25,7 @@ class Alternative:
     Attributes
     ----------
     axis, meaning
-        The axis, and what it splits, such as "dimension 1" of the result, or "summed over".
+        The axis, and its meaning: "summed over", or a dimension of the result, such as "dimension 1".
     communication_bytes
         Bytes that the plan transfers in a training step; None if no such plan exists.
     change
@@ -80,7 +80,7 @@ def check_layer(layer: str, graph: Graph) -> None:
 
 
 def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:
-    """For each axis of the operator `layer`, return the best plan that splits it along this axis.
+    """Return, for each axis of the operator `layer`, the best plan that splits the operator along this axis.
 
     The cheapest plan comes first. Hints and the memory limit are ignored, and `seconds` limits each search. Raises
     PlanError if the model has no such operator.
@@ -110,7 +110,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
     """Return up to `most` layers that transfer the most bytes, in the order of the model.
 
-    Of equal layers, only one is chosen.
+    Equal layers are listed once.
     """
     layers_by_kind: dict[tuple[object, ...], LayerRow] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):

@@ -30,17 +30,17 @@ class ComparedPlan:
 
     @property
     def held_bytes(self) -> int | None:
-        """The bytes of the worker that needs most memory."""
+        """The largest number of bytes that a worker stores."""
         return None if self.partition is None else max(self.partition.plan.worker_bytes)
 
 
 def compare_plans(
     settings: Settings, make: Callable[[Settings], Partition], report: Callable[[str], None] = lambda stage: None
 ) -> Iterator[ComparedPlan]:
-    """Make several plans of a model, one after the other: Tofu's plans, data parallelism and Megatron's plan.
+    """Make several plans of a model in turn: Tofu's plans, data parallelism and Megatron-LM's plan for Transformers.
 
-    A plan for `settings` comes first, if they differ from the defaults. `report` is called with a plan's name before
-    `make` makes the plan.
+    A plan for `settings` comes first if they have a plan, a memory limit, or another `algorithm` or `replicate` than
+    the default. `report` is called with a plan's name before `make` makes the plan.
     """
     defaults = {name: DEFAULTS[name] for name in ("algorithm", "replicate")}
     base = replace(settings, plan=None, memory_limit=None, **defaults)

@@ -15,7 +15,7 @@ WIDTH_OF_LEGEND = 140
 
 
 def make_console() -> Console:
-    """Return a rich console for the terminal. If the output goes to a file, the console is wide enough for tables."""
+    """Return a `Console` for stdout. If the output goes to a file, lines are long enough for tables."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=WIDTH_WITHOUT_TERMINAL)
 

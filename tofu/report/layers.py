@@ -16,7 +16,7 @@ from tofu.search.cost import evaluate
 
 
 class LayerTransfer(NamedTuple):
-    """The bytes of one tensor that workers read from each other in one phase of a training step.
+    """The bytes of one tensor that workers read from each other, in one phase of a training step.
 
     `tensor` is an input of the layer, or a result if `is_result` is True.
     """
@@ -77,7 +77,7 @@ class LayerRow:
 
 
 def list_layers(partition: Partition) -> list[LayerRow]:
-    """List the layers in the order of the model. The sum of their `moved_bytes` is the plan's communication.
+    """List the layers in the order of the model. Their `moved_bytes` add up to the plan's communication.
 
     Operators that Tofu added are listed only if they transfer bytes.
     """
@@ -174,7 +174,7 @@ def _find_owners(partition: Partition) -> dict[int, int]:
 
 
 def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
-    """Explain what each axis splits in the layers' results, for example `b: dimension 0; co, h: dimension 1`."""
+    """Return the meaning of all axes in the layers' results, for example `b: dimension 0; co, h: dimension 1`."""
     problem, meanings = partition.problem, dict[str, dict[str, None]]()
     for layer in layers:
         # The backward operator may have an axis of the same name with another meaning.
@@ -192,7 +192,7 @@ def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
 
 
 def explain_axis(access: OperatorAccess, axis: int) -> str:
-    """Explain what an axis splits: "summed over", or a dimension of the first result ("dimension 1")."""
+    """Return the meaning of an axis: "summed over", or a dimension of the first result, such as "dimension 1"."""
     rows = access.outputs[0].rows
     dimensions = [d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)]
     return f"dimension {dimensions[0]}" if dimensions else "summed over"

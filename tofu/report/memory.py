@@ -26,7 +26,7 @@ class Device(Protocol):
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """The rows above the sum: title -> bytes."""
+        """The rows above the sum, such as {"parameters": 1024} for 1024 bytes."""
 
     @property
     def total(self) -> tuple[str, int]:
@@ -34,7 +34,7 @@ class Device(Protocol):
 
     @property
     def facts(self) -> Mapping[str, int | str]:
-        """The rows below the sum: title -> bytes or text."""
+        """Other rows, below the sum, such as {"all gradients": 4096} for 4096 bytes."""
 
     @property
     def needed_bytes(self) -> int:
@@ -68,14 +68,14 @@ class MemoryComparison(ABC):
     @property
     @abstractmethod
     def largest(self) -> Device:
-        """The worker that needs most memory. Without workers, the one device."""
+        """The worker that needs most memory, or the one device if there are no workers."""
 
     def fits(self, device_bytes: float | str) -> bool:
         """Return True if every worker fits into `device_bytes`, a number or a size like "12GB"."""
         return self.largest.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def describe_fit(self, device_bytes: int) -> str:
-        """Explain if `device_bytes` are enough for one device alone, and for every worker."""
+        """Return sentences that tell if one device, and the largest worker, fit into `device_bytes`."""
         devices = {device.name: device for device in (self.columns[0][1], self.largest)}
         return "\n".join(
             f"{name} needs {format_bytes(device.needed_bytes)}: it "
@@ -120,7 +120,7 @@ def print_report(console: Console, comparison: MemoryComparison) -> None:
 
 
 def name_workers(numbers: Sequence[int]) -> str:
-    """Return a title for workers.
+    """Return a title for the workers with these numbers.
 
     >>> name_workers([2]), name_workers([0, 1]), name_workers([1, 3, 4, 5])
     ('worker 2', 'workers 0, 1', 'workers 1, 3 to 5')
@@ -131,7 +131,7 @@ def name_workers(numbers: Sequence[int]) -> str:
 
 
 def group_workers(values: Sequence[T]) -> list[tuple[str, T]]:
-    """Group the workers with equal values. Return each value with a title, such as "workers 0, 1"."""
+    """Group workers with equal values. Return pairs such as ("workers 0, 1", value)."""
     workers_by_value: dict[T, list[int]] = {}
     for number, value in enumerate(values):
         workers_by_value.setdefault(value, []).append(number)

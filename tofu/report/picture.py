@@ -33,7 +33,7 @@ def check_picture(path: str | Path) -> None:
 
 
 def choose_unit(counts: Iterable[float]) -> tuple[str, int]:
-    """Choose a unit in which to plot numbers of bytes. Return its name, and how many bytes it has.
+    """Choose a unit for a plot of numbers of bytes. Return its name, and its size in bytes.
 
     >>> choose_unit([3, 5000])
     ('KiB', 1024)

@@ -31,7 +31,7 @@ CAPTION = "Each plan splits all other layers as is best for this split. These pl
 
 
 def choose_rows(layers: list[LayerRow], most: int | None) -> tuple[list[LayerRow], list[LayerRow]]:
-    """Choose at most `most` layers for a table: the first rows and the last rows.
+    """Choose at most `most` layers for a table. Return the first rows and the last rows.
 
     Layers without transfers and parameters are dropped first, then layers in the middle.
     """
@@ -98,12 +98,12 @@ def _describe_parameters(layer: LayerRow) -> str:
 
 
 def format_shape(shape: Sequence[int]) -> str:
-    """Write a shape as text: 64 x 3 x 7 x 7."""
+    """Return a shape as text: 64 x 3 x 7 x 7."""
     return " x ".join(map(str, shape))
 
 
 def format_choice(choice: Sequence[object]) -> str:
-    """Write the splits of all rounds as text, with "-" for a round that replicates: b, -, co."""
+    """Return the splits of all rounds as text, such as "b, -, co". "-" is a round that replicates."""
     return ", ".join(REPLICATED if split is None else str(split) for split in choice)
 
 
@@ -158,7 +158,7 @@ def print_memory(console: Console, partition: Partition) -> None:
 
 
 def describe_unmeasured(backend: Backend) -> str:
-    """Return a sentence about memory that this backend does not count, or ""."""
+    """Return a sentence about memory that `backend` does not count, or ""."""
     if not backend.unmeasured:
         return ""
     return f"Not counted: {backend.unmeasured}; `python -m tofu memory` adds them."

@@ -36,7 +36,7 @@ class Algorithm:
     name
         The name that users pass as `algorithm=`.
     run
-        Function that finds a plan. Hints (splits that the user fixes) overrule the algorithm.
+        Function that finds a plan. The algorithm respects hints (splits that the user fixes).
     guarantee
         A sentence about the quality of the algorithm's plans.
     is_search
@@ -56,8 +56,8 @@ class Algorithm:
     ) -> Solution:
         """Find a plan for a problem.
 
-        If `replicates` is True, workers may repeat computations. Raises InfeasibleError if the model cannot be split or
-        the algorithm does not apply, and PlanError if hints are impossible.
+        With `replicates=True`, workers may repeat computations. Raises InfeasibleError if the model cannot be split, or
+        the algorithm does not apply. Raises PlanError if hints are impossible.
         """
         solution = self.run(problem, hints or {}, effort).apply_to(problem)
         unsplit_round = explain_unsplit_round(solution.choices)
@@ -69,7 +69,7 @@ class Algorithm:
         return solution
 
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
-        """Return the orders of the prime factors of `workers` to try: (3, 2) and (2, 3) for 6.
+        """Return the orders of the prime factors of `workers` that are tried: (3, 2) and (2, 3) for 6.
 
         The first order is the paper's. A search tries up to `MOST_ORDERS` orders, a baseline only one.
         """
@@ -139,7 +139,7 @@ def find_algorithm(name: Any) -> Algorithm:
 
 
 def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
-    """Return the strongest proof that can hold for a plan with this cost, or None."""
+    """Return the proof with the highest lower bound that is possible for a plan with this cost, or None."""
     usable = [proof for proof in proofs if proof is proofs[0] or (proof.lower_bound or 0) <= cost]
     return max(usable, key=lambda proof: proof.lower_bound or 0, default=None)
 
@@ -147,7 +147,7 @@ def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
 def describe_gap(cost: int, bound: int, among: str = "") -> str:
     """Return "optimal" or "within 2 % of a proven lower bound". Return "" without a bound.
 
-    `among`, words for the plans that the bound covers, is appended.
+    `among` is appended, for example " among plans that treat equal time steps alike".
     """
     if cost == 0:
         return "optimal"

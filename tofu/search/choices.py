@@ -22,7 +22,7 @@ ChoiceArray = npt.NDArray[np.int32]
 class FixedChoices(NamedTuple):
     """Splits of some operators and tensors that a search may not change.
 
-    Each has an axis or a dimension for every round. FREE leaves a round to the search.
+    Each list has an axis or a dimension for every round. In rounds with FREE, the search chooses.
     """
 
     operators: dict[int, list[int]]
@@ -65,7 +65,7 @@ class Choices:
         return {"operators": self.operators, "tensors": self.tensors, "kept": self.kept, "reread": self.reread}
 
     def layout(self, tensor: int) -> list[int]:
-        """Return the dimension that each round splits, or -1 if the round replicates the tensor."""
+        """Return, for each round, the dimension along which the tensor is split, or -1 if it is replicated."""
         return [int(dimension) for dimension in self.tensors[tensor]]
 
     def is_same(self, other: Choices) -> bool:
@@ -74,7 +74,7 @@ class Choices:
         return (self.kept, self.reread) == (other.kept, other.reread) and all(np.array_equal(*pair) for pair in arrays)
 
     def apply_to(self, problem: Problem) -> Choices:
-        """Return the same decisions for another problem of the same graph."""
+        """Return these decisions for another problem with the same graph."""
         return replace(self, problem=problem)
 
 
@@ -85,7 +85,7 @@ def make_choices(
     kept: Sequence[int] = (),
     reread: Sequence[int] = (),
 ) -> Choices:
-    """Build `Choices` from decisions for all operators and tensors. A weight's update is split like the weight."""
+    """Build `Choices` from the splits of all operators and tensors. A weight's update is split like the weight."""
     rows, layouts = (
         np.array(numbers, np.int32).reshape(len(numbers), len(problem.factors)) for numbers in (operators, tensors)
     )
@@ -97,7 +97,7 @@ def make_choices(
 class NamedChoices:
     """The decisions of a plan, by the names of operators and tensors.
 
-    If smaller operators replace an operator, only the replaced operator is listed.
+    If smaller operators replace an operator, only the original operator is listed.
     """
 
     tensors: Mapping[str, DimensionChoice]
@@ -127,5 +127,5 @@ def name_choices(choices: Choices) -> NamedChoices:
 
 
 def name_tensors(graph: Graph, tensors: Sequence[int]) -> tuple[str, ...]:
-    """Return the names of tensors."""
+    """Return the names of the tensors with these numbers."""
     return tuple(graph.tensors[tensor].name for tensor in tensors)

@@ -37,8 +37,8 @@ def price(choices: Choices) -> int:
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the bytes and the number of reads that cross each level of the interconnect.
 
-    Round n has level n. A transfer crosses the level of the first round that separates its two workers. The bytes add
-    up to the total of `evaluate`.
+    Level n belongs to round n. A transfer crosses the level of the first round that separates its two workers. The
+    bytes add up to the total of `evaluate`.
     """
     problem = choices.problem
     counts, waits = _core.count_levels(
@@ -50,7 +50,7 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def list_worth_keeping(choices: Choices) -> list[int]:
     """Return tensors that workers should keep after reading them, for later operators.
 
-    The tensors that save the most bytes per byte of memory come first. The list is empty if workers always keep them
+    Tensors that save the most communication for their memory come first. The list is empty if workers always keep them
     (`TransferRules.shares_regions`).
     """
     problem = choices.problem

@@ -50,7 +50,7 @@ class Dataflow:
         return tensor in self.shared
 
     def for_layers(self) -> Dataflow:
-        """Return a copy in which equal operators may read different parameters, as in repeated layers."""
+        """Return a copy in which operators may be equal although they read different parameters, as in repeated layers."""
         shared = set(self.shared)
         for operator in self.graph.operators:
             if operator.inputs and shared.issuperset(operator.inputs):
@@ -63,7 +63,10 @@ class Dataflow:
 
 
 def trace_dataflow(graph: Graph, kinds: Sequence[object] | None = None) -> Dataflow:
-    """Return the edges of `graph`. Operators are equal if their `kinds` are, or by default their attributes and shapes."""
+    """Return the edges of `graph`. Operators with the same entry in `kinds` are equal.
+
+    By default, operators with the same attributes and shapes are equal.
+    """
     producers = [(-1, 0)] * len(graph.tensors)
     readers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
     for position, operator in enumerate(graph.operators):

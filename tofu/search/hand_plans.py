@@ -89,10 +89,8 @@ def _complete(
     operators: Collection[int],
     tensors: Collection[int],
 ) -> Solution:
-    """Replicate all operators and tensors that `propagated` does not split.
-
-    A search chooses the splits of those in `operators` and `tensors`.
-    """
+    # Everything that neither `propagated` nor `hints` split is replicated, except that a search splits `operators` and
+    # `tensors`.
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]
     drawing = {root for root, access in zip(roots, problem.accesses, strict=True) if access.is_random}

@@ -29,8 +29,8 @@ SPECIAL = {"...": "...", "-": "None", "None": "None"}
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
     """Convert the user's hints to splits that a search may not change.
 
-    A hint for a tensor is a dimension, and a hint for an operator is the name of an axis. None replicates, and Ellipsis
-    lets the search choose. A list has a hint for each round. Raises PlanError if hints are impossible.
+    A hint is a dimension for a tensor, and the name of an axis for an operator. None replicates, and Ellipsis lets the
+    search choose. A list has a hint for each round. Raises PlanError if hints are impossible.
     """
     fixed = FixedChoices({}, {})
     problems = []
@@ -150,7 +150,7 @@ def _explain_infeasible(
 
 
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
-    """Convert a plan (by name) to choices (by number). Raise PlanError if it does not fit `problem`.
+    """Convert a plan (with names) to choices (with numbers). Raise PlanError if it does not fit `problem`.
 
     The plan's fingerprint is not checked.
     """

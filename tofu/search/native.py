@@ -89,7 +89,7 @@ def build_native_graph(
     factors: Sequence[int],
     even: frozenset[Extents] = frozenset(),
 ) -> _core.Graph:
-    """Convert a graph for the native search. Tensors and operators keep their numbers.
+    """Convert a graph for the search in C++. Tensors and operators keep their numbers.
 
     Tensors whose shape is in `even` are not split into overlapping parts. Raises UnsupportedError if a tensor is too
     large to count its bytes in 64 bits.
@@ -166,7 +166,7 @@ def check_counts(graph: Graph, workers: int) -> None:
 
 
 def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _core.Graph:
-    """Return a native graph in which equal operators, and equal tensors, must be split alike."""
+    """Return a copy of a native graph in which equal operators, and equal tensors, must be split alike."""
     tied = native.copy()
     first = {operator: family[0] for part in parts for family in part.operators for operator in family}
     tied.share_choices(
@@ -185,9 +185,9 @@ def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _c
 
 
 def list_replicable(graph: Graph) -> list[bool]:
-    """Return, for each tensor, True if every worker may store it whole.
+    """Return True for each tensor that every worker may store whole, False for others.
 
-    This holds for small tensors, tensors inside a replaced operator, and tensors updated in place.
+    These are small tensors, tensors inside a replaced operator, and tensors updated in place.
     """
     return [
         tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
@@ -196,7 +196,7 @@ def list_replicable(graph: Graph) -> list[bool]:
 
 
 def list_uneven(graph: Graph, rules: TransferRules, factors: Sequence[int]) -> list[int]:
-    """Return the tensors whose shards may overlap according to `rules`."""
+    """Return the tensors that `rules` allow to split into overlapping shards."""
     returned = {*graph.outputs, *graph.gradients.values()}
     return [
         n
@@ -259,9 +259,10 @@ def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
 
 
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
-    """Return the operators, such as additions, that compute no more elements than their tensors have.
+    """Return operators with little arithmetic: additions, for example, but not matrix products.
 
-    Operators that draw random numbers are left out.
+    The product of their axis lengths is at most the number of elements of their tensors. Operators that draw random
+    numbers are left out.
     """
     sizes = [prod(tensor.shape) for tensor in graph.tensors]
     return [
@@ -292,7 +293,7 @@ def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -
 
 
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
-    """Return the operators that the graph's results depend on."""
+    """Return the operators on which the graph's results depend."""
     wanted = set(graph.results)
     live: set[int] = set()
     for position in reversed(range(len(graph.operators))):

@@ -85,7 +85,7 @@ class Problem:
         return self.make_search_graph(self.tied_steps, self.layers)
 
     def count_points(self, operator: Operator) -> int:
-        """Return the product of the lengths of an operator's axes, a measure of its work."""
+        """Return the product of the lengths of an operator's axes, as a measure of its work."""
         return prod(self.accesses[self.graph.operator_index[operator.name]].extents)
 
     def without_ties(self) -> Problem:
@@ -93,10 +93,10 @@ class Problem:
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
-        """Yield variants of the problem to search in turn, the most restricted variant first.
+        """Yield variants of the problem, in the order in which to search them.
 
-        The first variant splits all repeated layers alike. If `always_ties` is False, the second splits every second
-        layer alike, and the third plans each layer separately.
+        In the first variant, all repeated layers are split alike. If `always_ties` is False, two variants follow:
+        first, every second layer is split alike. Then each layer is planned separately.
         """
         tied = self.with_fixed_choices(operators, tensors)
         if not tied.layers.operators:
@@ -111,10 +111,10 @@ class Problem:
             yield replace(tied, layers=NO_PARTS)
 
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
-        """Return a copy for these fixed choices.
+        """Return a copy for a search with these fixed choices.
 
-        Equal layers and time steps may be split differently if their fixed choices differ. Otherwise, a choice for one
-        time step holds for all equal steps.
+        A choice for one layer or time step holds for all equal ones. If the choices for equal layers or time steps
+        differ, they may be split differently.
         """
         layers = self.layers
         fixed = ((layers.operators, operators), (layers.tensors, tensors))
@@ -129,7 +129,7 @@ class Problem:
 
     @property
     def ties(self) -> str:
-        """Words for the plans that a search covers, such as " among plans that treat equal time steps alike"."""
+        """A limit of the search in words, such as " among plans that treat equal time steps alike"."""
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
         alike = []
@@ -170,10 +170,9 @@ class Problem:
         return replace(self, native=native, make_search_graph=make_search_graph)
 
     def with_memory_price(self, price: float, split: Collection[int] = ()) -> Problem:
-        """Return a copy in which each byte that a worker stores costs `price`.
+        """Return a copy in which each byte that a worker stores costs `price`, in addition to the communication.
 
-        The search minimises the sum of this and the communication. All tensors except those in `split` may be
-        replicated.
+        All tensors except those in `split` may be replicated.
         """
         weights = weigh_tensors(self.graph)
 
@@ -197,7 +196,7 @@ class Problem:
 
 @contextmanager
 def refuse_excess(problem: Problem) -> Iterator[None]:
-    """Raise InfeasibleError if native code in this `with` block runs out of memory, or counts beyond 64 bits."""
+    """Raise InfeasibleError if the code in this `with` block runs out of memory, or counts beyond 64 bits."""
     what = f"{prod(problem.factors)} workers and {len(problem.graph.operators)} operators"
     try:
         yield

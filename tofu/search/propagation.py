@@ -19,7 +19,7 @@ from tofu.search.problem import Problem
 
 @dataclass
 class Propagated:
-    """Operator -> axis, and tensor -> dimension, for all operators and tensors that are split.
+    """All operators and tensors that are split: operator -> axis, and tensor -> dimension.
 
     `short` has tensors that are not split because the dimension is shorter than the number of workers.
     """
@@ -139,8 +139,8 @@ def choose_axis(
 ) -> int | None:
     """Choose the axis that fits the splits of an operator's inputs, or return None.
 
-    If inputs are split differently, the one with the most bytes decides. Inputs in `guessed` decide only if no other
-    input does. The axis has at least `parts` elements, by default one for each worker.
+    If inputs are split differently, the largest decides. Inputs in `guessed` decide only if no other input does. The
+    axis has at least `parts` elements, by default one for each worker.
     """
     graph, access = problem.graph, problem.accesses[operator]
     parts = prod(problem.factors) if parts is None else parts
@@ -161,7 +161,7 @@ def can_split_along(access: OperatorAccess, axis: int, parts: int) -> bool:
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
-    """Return {output: dimension that is split} for an operator that is split along `axis`.
+    """Return {output: dimension along which it is split} for an operator that is split along `axis`.
 
     Outputs that are not split are left out.
     """
@@ -171,7 +171,7 @@ def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
 
 
 def find_main_dimension(rows: Sequence[Row], axis: int) -> int | None:
-    """Return the dimension whose index has the largest factor of `axis`, or None.
+    """Return the dimension whose index contains `axis` with the largest factor, or None.
 
     Example: dimension 1 for axis i of a[i, 2 * i].
     """
@@ -180,5 +180,5 @@ def find_main_dimension(rows: Sequence[Row], axis: int) -> int | None:
 
 
 def find_main_axis(row: Row) -> int | None:
-    """Return the axis with the largest factor in `row`: j for an index i + 3 * j. Return None if there is no axis."""
+    """Return the axis with the largest factor in an index: j for i + 3 * j. Return None if there is no axis."""
     return max(row.terms, key=lambda term: abs(term[1]))[0] if row.terms else None

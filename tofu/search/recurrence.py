@@ -27,16 +27,16 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True)
 class EqualParts:
-    """Families (tuples of numbers) of operators and of tensors that are split alike.
+    """Operators and tensors that are split alike, such as `operators=((3, 7, 11), (4, 8, 12))`.
 
-    A family has two or more members in ascending order. No member is in two families.
+    Each inner tuple is a *family* of two or more numbers in ascending order. No number is in two families.
     """
 
     operators: tuple[tuple[int, ...], ...]
     tensors: tuple[tuple[int, ...], ...]
 
     def refine(self, kinds: Sequence[object]) -> EqualParts:
-        """Divide families whose members differ in `kinds`."""
+        """Divide each family of operators into families with equal `kinds`."""
         parts: dict[tuple[int, object], list[int]] = defaultdict(list)
         for number, family in enumerate(self.operators):
             for position in family:
@@ -46,7 +46,7 @@ class EqualParts:
     def split_by_fixed_choices(
         self, operators: Mapping[int, Sequence[int]], tensors: Mapping[int, Sequence[int]]
     ) -> EqualParts:
-        """Divide families whose members have different fixed choices."""
+        """Divide each family into families with equal fixed choices."""
 
         def split(
             families: tuple[tuple[int, ...], ...], fixed: Mapping[int, Sequence[int]]
@@ -63,7 +63,7 @@ class EqualParts:
         return EqualParts(tuple(split(self.operators, operators)), tuple(split(self.tensors, tensors)))
 
     def for_graph(self, graph: Graph, other: Graph) -> EqualParts:
-        """Return the same families for another graph of the model, which uses the same names."""
+        """Convert the families of `graph` to numbers in the graph `other`, which has the same names."""
 
         def carry(
             families: tuple[tuple[int, ...], ...], named: Sequence[Operator | Tensor], index: Mapping[str, int]
@@ -82,7 +82,7 @@ NO_PARTS = EqualParts((), ())
 
 
 def find_equal_parts(graph: Graph) -> EqualParts:
-    """Find operators and tensors that correspond in equal time steps of a graph.
+    """Return the operators and tensors that repeat in the time steps of a recurrence, such as an unrolled LSTM.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())
@@ -233,7 +233,7 @@ def _is_outside(dataflow: Dataflow, tensor: int, members: set[int]) -> bool:
 
 
 def join_families(sets: Iterable[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """Join sets with common members: (1, 2, 3) for [1, 2] and [2, 3]. Drop sets of one member."""
+    """Join sets with common members: [1, 2] and [2, 3] become (1, 2, 3). Drop sets of one member."""
     parent: dict[int, int] = {}
 
     def root(member: int) -> int:

@@ -38,7 +38,7 @@ Seed: TypeAlias = tuple[Any, ...]
 
 
 def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], period: int = PERIOD) -> EqualParts:
-    """Find operators and tensors that correspond in layers that are `period` apart.
+    """Return the operators and tensors that repeat in every layer, or in every second layer for `period=2`.
 
     The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers.
 

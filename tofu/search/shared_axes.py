@@ -17,7 +17,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 
 def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[OperatorAccess, ...]:
-    """Give operators that must be split alike the same axes in the same order."""
+    """Return accesses with equal axes for operators that must be split alike."""
     groups = [members for members in _group(graph) if len(members) > 1]
     shared = list(accesses)
     align = _Alignment()
@@ -108,14 +108,14 @@ def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
 
 
 def without_nested_axes(access: OperatorAccess) -> OperatorAccess:
-    """Drop the axes that can be split only after another axis."""
+    """Drop the axes that can be split only after another axis is split."""
     return restrict_axes(access, [axis for axis in access.axes if axis not in access.outer_axes])
 
 
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
-    """Keep only the axes of an operator that `axes` lists, in this order.
+    """Return the operator with only the axes in `axes`, in this order.
 
-    An axis is also dropped if an outer axis of it (`OperatorAccess.outer_axes`) is dropped.
+    An axis is also dropped if one of its outer axes (`OperatorAccess.outer_axes`) is not in `axes`.
     """
     axes = [axis for axis in axes if set(axes).issuperset(access.outer_axes.get(axis, ()))]
     position = {access.axes.index(axis): new for new, axis in enumerate(axes)}

@@ -38,7 +38,7 @@ class Effort:
     start
         A known plan. The exact search returns this plan or a better one.
     known_cost
-        The cost of another search's plan. The exact search ends when it can find no cheaper plan.
+        The cost of another plan. The exact search ends when it can find no cheaper plan.
     refines_start
         True if the exact search only improves `start`, and looks for no other plan to start from.
     """
@@ -75,9 +75,9 @@ class Proof:
     Attributes
     ----------
     lower_bound
-        Bytes that each of these plans transfers at least. 0 if no search has ended, None without a proof.
+        Bytes that each plan in the set transfers at least. 0 if no search has ended, None without a proof.
     among
-        Words for the set of plans, such as " among plans that treat each repeated layer alike". Empty for all plans.
+        The set of plans in words, such as " among plans that treat each repeated layer alike". Empty for all plans.
     """
 
     lower_bound: int | None
@@ -101,14 +101,14 @@ class Solution:
         return price(self.choices)
 
     def apply_to(self, problem: Problem) -> Solution:
-        """Return the same solution for another problem of the same graph."""
+        """Return this solution for another problem with the same graph."""
         return replace(self, choices=self.choices.apply_to(problem))
 
 
 def combine_proofs(solutions: Sequence[Solution]) -> tuple[Proof, ...]:
     """Merge the proofs of several searches: keep the smallest lower bound for each set of plans.
 
-    Only sets for which every search has a proof are kept.
+    Sets for which a search has no proof are dropped.
     """
     bounds = [{proof.among: proof.lower_bound for proof in solution.proofs} for solution in solutions]
     covered = [among for among in (bounds[0] if bounds else ()) if all(among in bound for bound in bounds)]

@@ -22,14 +22,14 @@ Box = tuple[tuple[int, int], ...]
 
 
 class OperatorDescriptions(Protocol):
-    """The interface to the descriptions of a framework's operators."""
+    """The descriptions of a framework's operators, and facts about their kernels."""
 
     @property
     def descriptions(self) -> Registry:
-        """The descriptions of operators, by the operator's name."""
+        """The descriptions of operators, by name."""
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return the output shapes that the framework infers, or None. Raise an error if the inputs are invalid."""
+        """Return the output shapes that the framework infers, or None. Raise an error for invalid inputs."""
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
         """Return True if an operator draws random numbers that its description does not show.
@@ -41,7 +41,7 @@ class OperatorDescriptions(Protocol):
 def find_strategies(
     graph: Graph, framework: OperatorDescriptions, undescribed: str = "error"
 ) -> tuple[OperatorAccess, ...]:
-    """Find the possible splits of each operator, and the regions that the parts read and write.
+    """Find the axes along which each operator can be split, and the elements that each part reads and writes.
 
     Raises UndescribedOperatorError if an operator has no description. With `undescribed="replicate"`, every worker
     computes this operator instead. Raises UnsupportedError if a description does not cover an operator's attributes,
@@ -83,7 +83,7 @@ def mark_random(
 
 
 def check_descriptions(graph: Graph, descriptions: Registry, undescribed: str) -> None:
-    """Raise UndescribedOperatorError for operators without a description. With "replicate", do nothing."""
+    """Raise UndescribedOperatorError if operators have no description and `undescribed` is "error"."""
     if undescribed not in ("error", "replicate"):
         raise UndescribedOperatorError(f'undescribed must be "error" or "replicate", not {undescribed!r}.')
     missing: dict[str, list[Operator]] = {}
@@ -157,7 +157,7 @@ _UNDESCRIBED = describe(lambda *tensors: lambda *i: 0.0)
 
 
 def make_whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason: str) -> OperatorAccess:
-    """Return an `OperatorAccess` without axes, for an operator that cannot be split because of `reason`."""
+    """Return the access of an operator that cannot be split, without axes. `reason` explains why."""
 
     def rows(shape: Shape) -> tuple[Row, ...]:
         return tuple(Row((), 0, extent) for extent in shape)
@@ -207,9 +207,9 @@ def _explain_shape_disagreement(
 
 
 def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
-    """Return the region of a tensor that a part accesses. `box` has the part's range of each axis.
+    """Return the region of a tensor that one part of an operator reads or writes.
 
-    The region may extend beyond the tensor, as in padding.
+    `box` has the part's range of each axis. The region may extend beyond the tensor, as in padding.
     """
     result = []
     for (terms, lower, upper), dimension in zip(rows, shape, strict=True):
@@ -226,5 +226,5 @@ def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) 
 
 
 def region_shape(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Shape:
-    """Return the shape of the region that a part accesses."""
+    """Return the shape of the region that one part of an operator reads or writes."""
     return tuple(end - begin for begin, end in region(rows, shape, box, extents))

@@ -30,7 +30,10 @@ Correspondence = dict[int, int]  # operator of one step -> the corresponding ope
 
 @dataclass(frozen=True)
 class Chain:
-    """A recurrence. `steps` maps each operator to its time step, from 1. `anchors` has one operator for each step."""
+    """A recurrence. `steps` maps each operator to the number of its time step, from 1.
+
+    `anchors` has one operator for each step.
+    """
 
     anchors: tuple[int, ...]
     steps: dict[int, int]

@@ -44,8 +44,8 @@ class Level:
     bytes_per_second
         The bandwidth of the level, for all workers together.
     workers
-        The number of groups that the level connects, such as the 8 devices of a host. If it is None for all levels,
-        each level has one prime factor of the number of workers.
+        The number of groups that the level connects, such as the 8 devices of a host. None if each level stands for one
+        prime factor of the number of workers.
     microseconds
         The time before a read across the level begins.
     """
@@ -57,7 +57,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The rounds of a plan: the number of parts of each round, and how fast they communicate.
+    """The number of parts in each round of a plan, and the speed of the links between these parts.
 
     `bandwidths` are in bytes per second, and `latencies` in microseconds. Without bandwidths, a search minimises bytes.
     `latencies` is empty if all are zero.
@@ -69,7 +69,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """The nanoseconds of a byte ("prices"), and before a read begins ("latencies"), for each level."""
+        """For each level: the nanoseconds per byte ("prices"), and the nanoseconds before a read begins ("latencies")."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),
@@ -100,7 +100,7 @@ class Topology:
         return [{name: value for name, value in level.items() if value is not None} for level in named]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
-        """Return the rounds of a plan for `workers` workers, in each order that follows the levels.
+        """Return the possible orders of the prime factors of `workers`, each with the bandwidths of its rounds.
 
         Raises PlanError if the levels do not fit this number of workers.
         """

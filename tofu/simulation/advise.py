@@ -34,7 +34,7 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        Range of the time of a step in seconds. The machine may be faster or slower than its file says.
+        The shortest and longest time of a step in seconds, if the machine is faster or slower than its file says.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal
@@ -69,9 +69,9 @@ class Advice:
 
     @property
     def best(self) -> TrainingOption | None:
-        """The recommended option; None if no option fits into memory.
+        """The recommended option, or None if no option fits into memory.
 
-        Among all options within 5 % of the highest throughput, it has the fewest workers.
+        It has the fewest workers among the options within 5 % of the highest throughput.
         """
         fitting = [option for option in self.options if option.fits]
         if not fitting:
@@ -152,9 +152,9 @@ def advise(
 ) -> Advice:
     """Simulate a training step on one device and on several, and return all options sorted by speed.
 
-    `workers` lists the numbers of devices to try, by default 2, 4, 8, ... up to all devices. Three plans are simulated:
-    the plan for the settings, the plan that replicates as much as fits, and data parallelism. `report` is called with a
-    plan's name before `make` makes the plan.
+    `workers` lists the numbers of devices to try, by default 2, 4, 8, ... up to all devices. For each number, three
+    plans are simulated: the plan for the settings, the plan that replicates as much as fits, and data parallelism.
+    `report` is called with a plan's name before `make` makes the plan.
 
     Raises TofuError for wrong arguments.
     """

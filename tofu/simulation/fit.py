@@ -42,7 +42,7 @@ class Sample(NamedTuple):
 
 
 def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRates]:
-    """Compute the rates of each kind of kernel. `cache` is the size in bytes of the cache near a processor.
+    """Compute the rates of each kind of kernel. `cache` is the size of a processor's cache in bytes.
 
     >>> made = [Sample("add", 0, n, 12 * n, 1e-6 + 12e-9 * n) for n in (10, 1000, 5000)]
     >>> fit_kernels(made, 1 << 20)["add"].error < 1e-6
@@ -55,7 +55,7 @@ def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRat
 
 
 def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
-    """Compute the rates that best explain the samples of one kind of kernel, without outliers."""
+    """Compute the rates that best explain the samples of one kind of kernel. Outliers are ignored."""
     features = np.array([[1, *sample[1:4], max(0, sample.size - cache)] for sample in samples], np.float64)
     seconds = np.array([max(sample.seconds, 1e-7) for sample in samples])
     rates = _solve_without_negatives(features, seconds)

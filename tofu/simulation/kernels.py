@@ -65,12 +65,12 @@ class Rates:
     memory
         Bytes per second of the device's memory.
     call, call_of_several
-        Seconds from one kernel to the next, on one device and on several.
+        The overhead of a kernel call in seconds, on one device and on several.
     units, tile, half_depth
         The number of arithmetic units, the elements of a tile, and the number of products per element at which a
         contraction runs at half speed. With 0 units, all contractions run at full speed.
     cache
-        Bytes of the cache near a processor.
+        Bytes of a processor's cache.
     measured
         Kind of kernel (`name_kind`) -> its measured rates.
     """
@@ -87,12 +87,12 @@ class Rates:
     measured: Mapping[str, KernelRates] = field(default_factory=dict)
 
     def contract(self, operations: int, elements: int, depth: int, dtype: str) -> float:
-        """Return the seconds of `elements` sums of `depth` products each."""
+        """Return the seconds for `elements` sums of `depth` products each."""
         peak = self.contracted.get(dtype, self.contracted["float32"])
         return operations / (peak * self._find_efficiency(elements, depth))
 
     def compute(self, operations: float, dtype: str) -> float:
-        """Return the seconds of `operations` outside of contractions."""
+        """Return the seconds for `operations` other than sums of products."""
         return operations / self.other.get(dtype, self.other["float32"])
 
     def _find_efficiency(self, elements: int, depth: int) -> float:

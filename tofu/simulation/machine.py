@@ -43,7 +43,7 @@ class Link:
     Attributes
     ----------
     parts
-        Number of hosts or devices that the level connects.
+        The number of hosts or devices that the level connects.
     bytes_per_second
         Bandwidth of each part, while all parts read from each other.
     seconds
@@ -77,7 +77,7 @@ class Machine:
     step
         Seconds from the start of a training step to its first kernel.
     slowdown, slowdown_of_several
-        Time of a kernel in a training step, divided by its time alone: on one device, and on several.
+        The time of a kernel within a training step, relative to its time alone: on one device, and on several.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Machine:
         return self.memory_bytes - self.reserved_bytes
 
     def level_of(self, a: int, b: int) -> int:
-        """Return the highest level of the interconnect that separates devices `a` and `b`."""
+        """Return the level of the interconnect through which devices `a` and `b` communicate."""
         part_size = self.devices
         for level, link in enumerate(self.links):
             part_size //= link.parts
@@ -109,7 +109,7 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """Return the part that contains `device`, if levels 0 to `level` divide the machine into parts."""
+        """Return the number of the part that contains `device`, after levels 0 to `level` have divided the machine."""
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:

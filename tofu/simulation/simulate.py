@@ -44,8 +44,9 @@ def simulate(
 ) -> Simulation:
     """Simulate a training step of a program on a machine.
 
-    The step includes the updates of an optimizer with `states` arrays for each weight. If `with_fetches` is False,
-    communication takes no time (section 7.3). Raises TofuError if the machine has too few devices.
+    The step ends with the weight updates of an optimizer, which has `states` arrays for each weight. With
+    `with_fetches=False`, communication takes no time (section 7.3). Raises TofuError if the machine has too few
+    devices.
     """
     workers = program.workers
     check_devices(workers, machine)
@@ -72,7 +73,7 @@ def simulate_partition(partition: Partition, machine: Machine, states: int = DEF
 
 
 def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tuple[int, ...]:
-    """Return each worker's peak memory in bytes, including the optimizer's `states` arrays for each weight."""
+    """Return each worker's peak memory in bytes, with `states` arrays of the optimizer for each weight."""
     state_bytes = count_state_bytes(partition.choices, states)
     peak_bytes = partition.task.engine.backend.predict_peak(lambda: partition.training) or partition.plan.worker_bytes
     return tuple(map(sum, zip(peak_bytes, state_bytes, strict=True)))
@@ -85,7 +86,7 @@ def simulate_one_device(task: Task, machine: Machine, states: int = DEFAULT_STAT
 
 
 def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
-    """Return the peak memory in bytes of one device that runs the whole model, including optimizer states."""
+    """Return the peak memory in bytes if one device runs the whole model, including the optimizer's arrays."""
     graph = task.source.graph
     return task.engine.backend.predict_whole_peak(task.source) + states * sum(
         tensor.size_bytes for position, tensor in enumerate(graph.tensors) if position in graph.updated

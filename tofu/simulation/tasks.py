@@ -34,7 +34,7 @@ class Tasks:
     waits_for
         The tasks that must end before each task starts.
     shares
-        Task -> the resources that it shares with other tasks, and its use of each.
+        Task -> the resources that it shares with other tasks, and how much it uses of each.
     """
 
     seconds: Floats
@@ -51,7 +51,10 @@ class Tasks:
 
 
 def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares_buffers: bool = True) -> Tasks:
-    """Return the tasks of a program. If `shares_buffers` is True, tasks also wait for reused buffers to be free."""
+    """Return the tasks of a program.
+
+    With `shares_buffers=True`, tasks also wait until the buffers that they reuse are free.
+    """
     tables = program.tables
     work = measure_work(program, states)
     updates = list_updates(program)

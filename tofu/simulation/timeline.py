@@ -78,7 +78,7 @@ class Simulation:
 
     @property
     def waiting_share(self) -> float:
-        """Average share of a step in which a worker computes nothing."""
+        """The part of a step in which a worker computes nothing: 0.25 is a quarter. Average over all workers."""
         return max(0.0, 1 - float(self.compute_seconds.mean()) / max(self.seconds, 1e-30))
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ class Simulation:
         return "\n".join(lines)
 
     def to_trace(self) -> str:
-        """Return the timeline as JSON for chrome://tracing and Perfetto, with two rows for each worker."""
+        """Return the timeline as JSON for chrome://tracing or Perfetto, with two rows for each worker."""
         events: list[dict[str, Any]] = [
             {"ph": "M", "name": "process_name", "pid": worker, "args": {"name": f"worker {worker}"}}
             for worker in range(self.workers)

@@ -70,7 +70,7 @@ class Work:
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere
-        True if the kernels that read the result compute it themselves.
+        True if the node is fused with the kernels that read its result.
     """
 
     kinds: tuple[str, ...]
@@ -85,7 +85,7 @@ class Work:
     is_computed_elsewhere: npt.NDArray[np.bool_]
 
     def take_seconds(self, rates: Rates, workers: int) -> Floats:
-        """Return the seconds of each node if no other task runs at the same time."""
+        """Return the seconds of each node if no other node runs at the same time."""
         call = np.where(self.is_computed_elsewhere, 0.0, rates.call if workers == 1 else rates.call_of_several)
         contracted, other = (
             self._look_up([getattr(computed, name) for computed in self.computed]) for name in ("contracted", "other")
@@ -123,7 +123,7 @@ class Work:
 
 
 def measure_work(program: PlannedProgram, states: int) -> Work:
-    """Count the work of a program's nodes, and of an optimizer with `states` arrays for each weight."""
+    """Count the work of a program's nodes, and of the weight updates by an optimizer with `states` arrays for each weight."""
     tables, tensors = program.tables, program.graph.tensors
     is_operator = tables.node_kind == NodeKind.OPERATOR
     operator_work = _OperatorWork(program)
@@ -191,7 +191,7 @@ def _add_updates(work: Work, program: PlannedProgram, states: int) -> Work:
 class Update(NamedTuple):
     """The update of a worker's shard of a parameter.
 
-    `entry` is the array (`ProgramTables`) with the gradient's shard.
+    `entry` is the number of the array (`ProgramTables`) with the gradient's shard.
     """
 
     parameter: int

@@ -28,7 +28,8 @@ def keep_value(value: object, default: object = None) -> Anything:
 class Description:
     """A description of an operator: a function that returns a formula for each output.
 
-    The function takes the operator's tensors and attributes. `Registry.op` explains all other attributes.
+    The function takes the operator's tensors and attributes. `Registry.op` explains the fields that are not listed
+    here.
 
     Attributes
     ----------
@@ -92,7 +93,7 @@ class Description:
         return parsed
 
     def find_fill_value(self, tensor: str, attributes: Mapping[str, Anything]) -> float:
-        """Return the value of elements outside of the input `tensor`, such as 0 for padding."""
+        """Return the value of elements outside the input `tensor`, such as 0 for padding."""
         fill = self.fill.get(tensor, 0.0)
         return fill(attributes) if callable(fill) else fill
 
@@ -112,7 +113,7 @@ class Description:
 
 
 def describe(function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything) -> Description:
-    """Return a description without adding it to a registry.
+    """Return a description without registering it.
 
     `options` are the options of `Registry.op`, and `parse` and `format` (see `Description`).
     """

@@ -33,7 +33,7 @@ class VariableSymbol(sympy.Symbol):  # type: ignore[misc]
 
 
 class ExtentSymbol(sympy.Symbol):  # type: ignore[misc]
-    """The SymPy symbol of an extent: the length of a dimension (`x.shape[1]`) or of a variable's range (`i.extent`)."""
+    """The SymPy symbol of a length: of a dimension (`x.shape[1]`) or of an index variable's range (`i.extent`)."""
 
 
 def variable_symbol(name: str) -> VariableSymbol:
@@ -90,12 +90,12 @@ class Index(ArithmeticOperators):
 
     @property
     def variables(self) -> frozenset[str]:
-        """The names of the index variables in the expression. Empty for an extent."""
+        """The names of the index variables in this expression. Empty if it has only lengths and numbers."""
         return frozenset(s.name for s in self.expression.free_symbols if isinstance(s, VariableSymbol))
 
     @property
     def extent(self) -> Index:
-        """The length of the range of an index variable."""
+        """The number of values of this index variable."""
         if not isinstance(self.expression, VariableSymbol):
             raise DescriptionError(f"{find_place()}: {self} is not an index variable, so it has no extent")
         return Index(extent_symbol(f"{self.expression.name}.extent"))
@@ -167,7 +167,7 @@ class Index(ArithmeticOperators):
 
 
 class Value(ArithmeticOperators):
-    """A formula for a number that depends on index variables. The operands are other values."""
+    """A formula for a number that depends on index variables."""
 
     def __getitem__(self, key: object) -> NoReturn:
         raise DescriptionError(
@@ -193,8 +193,8 @@ class Position(Value):
 class WholeDimension:
     """An index that depends on data, such as a row of an embedding. Descriptions write `Any`.
 
-    The analysis assumes that the operator reads the whole dimension. `Any(value)` also states the index, which
-    `tofu.tdl.interpreter` needs.
+    The analysis assumes that the operator reads the whole dimension. To compute the formula, `tofu.tdl.interpreter`
+    needs the index, as `Any(value)`.
     """
 
     position: Value | None = None
@@ -202,7 +202,7 @@ class WholeDimension:
     def __call__(
         self, position: Operand, first: Index | int | None = None, extent: Index | int | None = None
     ) -> WholeDimension | AnyOf:
-        """Return an index with the value `position`.
+        """Return the index `position`, which depends on data.
 
         If `first` and `extent` are passed, the index is `first + position`, and the operator reads `extent` elements
         from `first` on.
@@ -219,9 +219,9 @@ Any = WholeDimension()
 
 @dataclass(frozen=True, eq=False)
 class AnyOf:
-    """An index `first + position`, where `position` depends on data and is below `extent`.
+    """An index `first + position`, where `position` depends on data, and `position < extent`.
 
-    Descriptions write it as `Any(position, first, extent)`.
+    It is written `Any(position, first, extent)` in descriptions.
     """
 
     position: Value
@@ -230,12 +230,12 @@ class AnyOf:
 
     @property
     def last(self) -> Index:
-        """The largest index that may be read."""
+        """The largest possible index."""
         return Index(self.first.expression + self.extent.expression - 1)
 
     @property
     def variables(self) -> frozenset[str]:
-        """The names of the index variables in `first`."""
+        """The names of the index variables in `self.first`, the smallest possible index."""
         return self.first.variables
 
 
@@ -253,7 +253,7 @@ class Element(Value):
 
 @dataclass(frozen=True, eq=False)
 class TensorSlice:
-    """A slice such as `t[b, :, :]`, for an opaque function. `indices` has None for `:`."""
+    """A slice such as `t[b, :, :]`, as an argument of an opaque function. `indices` has None for `:`."""
 
     tensor: Tensor
     indices: tuple[AnyIndex | None, ...]
@@ -269,7 +269,7 @@ class Call(Value):
 
 @dataclass(frozen=True, eq=False)
 class Reduction(Value):
-    """A sum, maximum, minimum or product over index variables. `extents` has their lengths, if declared."""
+    """A sum, maximum, minimum or product over index variables. `extents` has their declared lengths."""
 
     reducer: str
     variables: tuple[str, ...]
@@ -290,7 +290,7 @@ class OpaqueElement(Value):
 
 @dataclass(frozen=True, eq=False)
 class RandomElement(Value):
-    """A random number for one output element, with a distribution that may depend on `arguments`."""
+    """A random number for each output element. Its distribution may depend on `arguments`."""
 
     arguments: tuple[Value, ...]
 

@@ -21,7 +21,7 @@ from tofu.tdl.walk import accesses, children
 
 @dataclass(frozen=True)
 class Definition:
-    """A declared or inferred expression for the extent (length) of an index variable."""
+    """An expression for the length of an index variable's range, declared or inferred."""
 
     extent: sympy.Expr
     is_declared: bool
@@ -95,7 +95,7 @@ class _Definitions:
 def define_extents(
     outputs: Sequence[Output], output_extents: Sequence[Sequence[ExtentSymbol]]
 ) -> dict[str, tuple[Definition, ...]]:
-    """Return {index variable: all expressions for its extent}. Raise DescriptionError if a variable has none."""
+    """Return {index variable: all expressions for its length}. Raise DescriptionError if a variable has none."""
     definitions = _Definitions()
     for output, extents in zip(outputs, output_extents, strict=True):
         for variable in output.variables:

@@ -45,7 +45,7 @@ class Form:
     """An output as written in a description: a lambda, `output(...)`, `scatter(...)` or `unwritten(...)`."""
 
     def trace(self, rank: int) -> Output:
-        """Return the formula of the output for `rank` dimensions."""
+        """Return the formula of an output with `rank` dimensions."""
         raise NotImplementedError
 
 
@@ -114,16 +114,16 @@ class _Scatter(Form):
 
 
 def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Index | int] | None = None) -> Form:
-    """Describe an output with merged dimensions: `output("b (g co) *s", lambda b, g, co, *s: value, extents={"g": groups})`.
+    """Describe an output with merged dimensions, such as `output("b (g co) *s", lambda b, g, co, *s: value)`.
 
-    Variables in parentheses share one dimension: the pair (g, co) is element `g * co.extent + co`. `*s` stands for all
-    further dimensions.
+    Variables in parentheses share one dimension: the pair (g, co) has the index `g * co.extent + co`. `*s` stands for
+    all further dimensions.
     """
     return _Dimensions(_parse_pattern(pattern), body, extents, find_place())
 
 
 def unwritten(pattern: str, extents: Mapping[str, Index | int] | None = None, is_scratch: bool = False) -> Form:
-    """Describe an output that the kernel leaves unwritten or fills with zeros.
+    """Describe an output that the kernel does not write, or fills with zeros.
 
     For example, `unwritten("b *s")` is the gradient of a label. With `is_scratch=True`, the output is scratch memory,
     which no other operator reads.
@@ -137,11 +137,11 @@ def scatter(
     rank: int | None = None,
     names: str | None = None,
 ) -> Form:
-    """Describe an output to which values are added: `scatter(lambda b, y, ky: ((b, y * 2 + ky - 1), value), extents={"ky": 3})`.
+    """Describe an output to which values are added, such as `scatter(lambda b, y, ky: ((b, y * 2 + ky - 1), value))`.
 
     The lambda returns the coordinates of an output element, and a value to add to this element. Elements without values
-    are zero. Values outside the output are dropped. If the lambda ends in `*s`, pass the number of its variables as
-    `rank`, or the names of all its variables: `names="b c y0 y1 d0 d1"`.
+    are zero. Values outside the output are dropped. A lambda with a parameter `*s` needs the number of its variables,
+    as `rank=6`, or their names, as `names="b c y0 y1 d0 d1"`.
     """
     variables = list_variables(read_parameters(body), "scatter", "rank", rank, names)
     return _Scatter(body, extents, variables, find_place())

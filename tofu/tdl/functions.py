@@ -35,7 +35,7 @@ def find_numpy_function(name: str) -> Callable[..., Anything]:
 
 
 def elementwise(name: str, function: Callable[..., Anything]) -> Callable[..., Value]:
-    """Return a new element-wise function for descriptions. `function` computes it for NumPy arrays."""
+    """Return a new function `name` for descriptions. `function` computes it for NumPy arrays, element by element."""
     if hasattr(np, name) or _FUNCTIONS_BEYOND_NUMPY.setdefault(name, function) is not function:
         raise ValueError(f"the element-wise function {name} exists already")
     return _make_function(name)
@@ -87,21 +87,21 @@ __all__ += ["constant", "elementwise", "extent", "merge", "position", "unread"]
 def position(index: Index | int) -> Value:
     """Use an index as a number, as in `position(i) * data[i]`.
 
-    An operator cannot be split along i then, because each worker would count i from zero.
+    The operator can then not be split along i, because each worker would count i from zero.
     """
     return Position(as_index(index))
 
 
 def extent(variable: str) -> Index:
-    """Return the length of the range of an index variable.
+    """Return the number of values of an index variable.
 
-    Descriptions use it to declare another length: extents={"ci": data.shape[1] // extent("g")}.
+    With it, descriptions declare other lengths: extents={"ci": data.shape[1] // extent("g")}.
     """
     return Index(extent_symbol(f"{variable}.extent"))
 
 
 def merge(*variables: Index) -> Index:
-    """Return the index of several variables that share a dimension: `g * co.extent + co`."""
+    """Return the index of several variables that share a dimension: `g * co.extent + co` for `merge(g, co)`."""
     merged = as_index(0)
     for variable in variables:
         merged = as_index(merged * variable.extent + variable)
@@ -109,7 +109,7 @@ def merge(*variables: Index) -> Index:
 
 
 def unread(element: Element) -> Value:
-    """Mark an element that the kernel never reads.
+    """Mark an element that the kernel does not read.
 
     The kernel then uses only the tensor's shape.
     """

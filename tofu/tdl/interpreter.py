@@ -58,8 +58,8 @@ def interpret(
 ) -> list[Array]:
     """Compute the outputs of an operator from its description, in double precision. Unwritten outputs are NaN.
 
-    Raises TooManyPointsError if the shapes are too large. Raises DescriptionError if the description does not define
-    the numbers, for example if they are random.
+    Raises TooManyPointsError if the shapes are too large. Raises DescriptionError if the numbers are not defined, for
+    example if they are random.
     """
     shapes = [array.shape for array in inputs]
     traced = trace(description, attributes, shapes, [len(shape) for shape in output_shapes], output_shapes)
@@ -70,10 +70,9 @@ def interpret(
 
 
 class Interpreter:
-    """An interpreter of one traced description, for inputs and outputs of fixed shapes.
+    """An interpreter of one traced description, for inputs and outputs of fixed shapes."""
 
-    The *scope* of a value lists the index variables around it, the outermost first.
-    """
+    # The scope of a value lists the index variables around it, the outermost first.
 
     def __init__(self, traced: Trace, inputs: Sequence[Array], output_shapes: Sequence[Sequence[int]]) -> None:
         self._trace = traced

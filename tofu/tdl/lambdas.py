@@ -50,8 +50,8 @@ def list_variables(
 ) -> tuple[str, ...]:
     """Return the index variables of a lambda.
 
-    For a lambda that ends in `*s`, `count` is the number of variables, or `names` has all names. `of` and `option` are
-    for error messages.
+    A lambda with a parameter `*s` needs `count`, the number of variables, or `names`, such as "b y0 y1". `of` and
+    `option` are for error messages.
     """
     if names is None:
         if parameters.star is not None and count is None:

@@ -28,7 +28,7 @@ class Local:
     attributes
         The attributes of the whole operator.
     read_variables
-        The index variables whose extents the function has read so far.
+        The index variables whose lengths the function has read.
     has_read_shapes
         True if the function has read shapes of inputs or outputs.
     """
@@ -51,7 +51,7 @@ class Local:
 
     @property
     def inputs(self) -> tuple[LocalTensor, ...]:
-        """The worker's inputs: `local.inputs[0].shape` is the shape of the first one."""
+        """The worker's inputs. `local.inputs[0].shape` is the shape of the first one."""
         self.has_read_shapes = True
         return self._inputs
 
@@ -62,7 +62,7 @@ class Local:
         return self._outputs
 
     def extent(self, variable: str) -> int:
-        """Return the length of the variable's range on this worker."""
+        """Return the number of values that the variable has on this worker."""
         whole = self.whole(variable)
         begin, end = self._ranges.get(variable, (0, whole))
         return end - begin
@@ -72,7 +72,7 @@ class Local:
         return self._ranges.get(variable, (0, 0))[0]
 
     def whole(self, variable: str) -> int:
-        """Return the length of the variable's range on all workers together."""
+        """Return the number of values that the variable has on all workers together."""
         self.read_variables.add(variable)
         if variable not in self._extents:
             raise DescriptionError(f"{variable} is no index variable here; they are {', '.join(self._extents)}")
@@ -83,7 +83,7 @@ class Local:
         return variable in self._extents
 
     def is_split(self, variable: str) -> bool:
-        """Return True if the variable's range is split."""
+        """Return True if the variable's values are divided among workers."""
         return variable in self._extents and self.extent(variable) != self._extents[variable]
 
 

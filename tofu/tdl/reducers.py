@@ -35,8 +35,8 @@ def Sum(  # noqa: N802
 ) -> Value:
     """Return the sum of `body` over all values of its index variables.
 
-    If the lambda ends in `*s`, pass the number of variables (`ndim`), or all names: `names="b y0 y1"`. With `names=""`
-    there are no variables, and the sum is `body`.
+    A lambda with a parameter `*s` needs the number of its variables, as `ndim=3`, or their names, as `names="b y0 y1"`.
+    With `names=""`, there are no variables, and the sum is `body()`.
     """
     return _reduce("Sum", body, ndim, extents, names)
 
@@ -76,7 +76,7 @@ class OpaqueResult:
 
 
 class Opaque:
-    """A computation that the description does not show (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
+    """A computation without a formula (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
 
     The operator can be split along b, which indexes an argument, but not along i and j, which index the result. The
     interpreter calls `function` with arrays and numbers.

@@ -69,7 +69,7 @@ class Registry(Mapping[str, Description]):
 
     @property
     def built_in(self) -> frozenset[str]:
-        """The names of the operators that `package` describes. Users may have registered more operators."""
+        """The names of all operators with built-in descriptions, without those that users registered."""
         self._load()
         return self._built_in
 
@@ -92,7 +92,7 @@ class Registry(Mapping[str, Description]):
     def describe(
         self, function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything
     ) -> Description:
-        """Return a description without registering it. `options` are the keyword arguments of `op`."""
+        """Return a description without registering it. `options` are the keyword arguments of `Registry.op`."""
         return describe(function, names, parse=self._parse, format=self._format, **options)
 
     @overload

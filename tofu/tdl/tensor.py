@@ -88,5 +88,5 @@ class Tensor:
 
 
 def is_single_variable(index: object, variable: sympy.Symbol) -> bool:
-    """Return True if `index` is `variable` alone."""
+    """Return True if the expression `index` is just `variable`."""
     return isinstance(index, Index) and index.expression == variable

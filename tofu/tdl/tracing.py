@@ -31,7 +31,7 @@ class Trace:
     output_extents
         The symbols for the lengths of the outputs' dimensions, `output_extents[output][dimension]`.
     definitions
-        All expressions for the length of each index variable's range.
+        Index variable -> all expressions for its length.
     """
 
     description: Description
@@ -54,8 +54,8 @@ def trace(
 ) -> Trace:
     """Call the function of a description, and return the formulas that it builds.
 
-    The formulas are valid for all shapes with the same dimensions of length 1. With `concrete=True`, they are valid for
-    these shapes only.
+    They are valid for all shapes with the same dimensions of length 1. With `concrete=True`, they are valid for these
+    shapes only.
     """
     parsed_attributes = description.parse_attributes(attributes)
     keyword_arguments = dict(parsed_attributes)

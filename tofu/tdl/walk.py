@@ -19,13 +19,13 @@ from tofu.tdl.expression import (
 
 
 def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
-    """Return the formulas of all indices that depend on data, such as `value` in `Any(value)`."""
+    """Return the formulas in indices that depend on data, such as `value` in `t[Any(value)]`."""
     positions = (index.position for index in indices if isinstance(index, (WholeDimension, AnyOf)))
     return tuple(position for position in positions if position is not None)
 
 
 def children(value: Value) -> tuple[Value, ...]:
-    """Return the operands of a formula, such as `a` and `b` of `a + b`. Formulas inside indices count, too."""
+    """Return the operands of a formula, such as `a` and `b` of `a + b`. Formulas in indices are also operands."""
     if isinstance(value, (Call, RandomElement)):
         return value.arguments
     if isinstance(value, Reduction):

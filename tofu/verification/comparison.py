@@ -24,7 +24,7 @@ MOST_CHANGED_ELEMENTS = 12
 
 
 class Compared(IntEnum):
-    """A way in which an output was compared. More reliable ways come first."""
+    """Ways to compare an operator's output, the most reliable first."""
 
     NUMBERS = 1  # the description, computed with NumPy
     RELATION = 2  # a relation that must hold between inputs and outputs
@@ -66,7 +66,7 @@ def count_numbers(expected: Array, output: Array) -> int:
 
 
 def count_overwritten(output: Array, left: Array) -> int:
-    """Count the elements of an unwritten output that a kernel has set to a number other than 0.
+    """Count the nonzero elements that a kernel has written to an output that it should not write.
 
     `left` is True for elements that the kernel left unchanged.
     """
@@ -76,7 +76,7 @@ def count_overwritten(output: Array, left: Array) -> int:
 def count_related(
     relation: Relation, inputs: Sequence[Array], outputs: Sequence[Array], number: int, tolerance: float
 ) -> int:
-    """Estimate in how many elements of output `number` an error would break `relation`."""
+    """Estimate the number of elements of output `number` in which `relation` would reveal an error."""
     size = outputs[number].size
     changed_elements = np.unique(np.linspace(0, size - 1, MOST_CHANGED_ELEMENTS).astype(int)) if size else []
     noticed_count = sum(
@@ -86,7 +86,7 @@ def count_related(
 
 
 def find_mismatches(expected: Sequence[Array | None], outputs: Sequence[Array], tolerance: float) -> dict[int, float]:
-    """Return {number of an output: its relative error} for outputs with an error above `tolerance`."""
+    """Return {output number: relative error} for all outputs with an error above `tolerance`."""
     pairs = enumerate(zip(expected, outputs, strict=True))
     errors = {n: relative_error(value, output) for n, (value, output) in pairs if value is not None}
     return {n: error for n, error in errors.items() if not error <= tolerance}

@@ -29,7 +29,7 @@ Split = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """A way to split an operator: the split dimension of each tensor (or None), and how outputs are combined."""
+    """A way to split an operator: the split dimension of each tensor, and the way to combine outputs."""
 
     inputs: Dimensions
     outputs: Dimensions
@@ -53,11 +53,11 @@ class Geometry:
     inputs, outputs
         The dimension of each tensor that is split, or None.
     base, splits
-        `splits` has ways to divide the length `base`, such as 4 = 1 + 3. A dimension of 8 is then divided as 2 + 6.
+        Ways to divide the length `base`, such as 4 = 1 + 3. Other lengths are divided in proportion, such as 8 = 2 + 6.
     shrunk
-        Numbers in the operator's attributes, such as a number of filters, that are divided in the same way.
+        Attribute values, such as a number of filters, that are divided like dimensions.
     pieces
-        The shapes of the parts' outputs, by split and part.
+        The shapes of outputs: `pieces[split][part]`.
     """
 
     inputs: Dimensions
@@ -68,12 +68,12 @@ class Geometry:
     pieces: tuple[tuple[tuple[Shape, ...], ...], ...] = ()
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of `array`. `array` has the shape of input `number`."""
+        """Return one part of an array that has the shape of input `number`."""
         d = self.inputs[number]
         return array if d is None else array.take(self._range(array.shape[d], split, part), axis=d)
 
     def cut_output(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of `array`. `array` has the shape of output `number`."""
+        """Return one part of an array that has the shape of output `number`."""
         d = self.outputs[number]
         if d is None:
             return array
@@ -81,13 +81,13 @@ class Geometry:
         return array.take(range(sum(extents[:-1]), sum(extents)), axis=d)
 
     def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Concatenate the parts' gradients of an input."""
+        """Concatenate the gradients of input `number` that the parts have computed."""
         d = self.inputs[number]
         assert d is not None
         return np.concatenate(gradients, axis=d)
 
     def cut(self, array: Array, role: Role, split: int, part: int) -> Array:
-        """Return a part of `array`. `array` has the shape of the tensor `role`."""
+        """Return one part of an array that has the shape of the tensor `role`."""
         kind, number = role
         return (self.cut_input if kind == "input" else self.cut_output)(number, array, split, part)
 
@@ -106,9 +106,9 @@ class Geometry:
 
 
 def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = True) -> Iterator[Geometry]:
-    """Yield the ways to cut the inputs of a forward operator. Ways that the framework refuses are left out.
+    """Yield ways to cut a forward operator's inputs. Ways that the framework refuses are left out.
 
-    Dimensions with an extent in `indexed` stay whole.
+    Dimensions whose length is in `indexed` are not cut.
     """
     shapes = [array.shape for array in forward.inputs]
     attribute_entries = chain.from_iterable(
@@ -171,7 +171,7 @@ def _infer_shapes_of_parts(forward: Kernel, geometry: Geometry) -> Geometry | No
 
 
 def infer_part(forward: Kernel, geometry: Geometry, split: int, part: int) -> tuple[Shape, ...] | None:
-    """Infer the shapes of a part's outputs. Return None if the framework refuses the part."""
+    """Return the shapes of a part's outputs, or None if the framework refuses the part."""
     shapes = [geometry.cut_input(n, array, split, part).shape for n, array in enumerate(forward.inputs)]
     inferred = forward.infer(geometry.shrink(forward.values, split, part), shapes)
     return inferred if inferred is None or len(inferred) == len(forward.outputs) else None
@@ -198,7 +198,7 @@ def find_cut(
     is_needed: Sequence[bool],
     run_part: RunPart,
 ) -> Cut | None:
-    """Run the parts of a split. Return a `Cut` if their outputs form the whole outputs, or None.
+    """Run an operator in parts. Return a `Cut` if their outputs combine into `whole_outputs`, otherwise None.
 
     Only outputs with True in `is_needed` are compared.
     """

@@ -12,7 +12,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class Kernel(Protocol):
-    """An operator with inputs and outputs. It can run with other inputs and attributes."""
+    """An operator with its inputs and outputs. It can run again with other inputs and attributes."""
 
     @property
     def op(self) -> str:
@@ -31,9 +31,12 @@ class Kernel(Protocol):
         """The outputs for `inputs`."""
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Infer the output shapes for other attributes and input shapes. Return None if the framework refuses them."""
+        """Return the output shapes for the attributes `values` and the input shapes `shapes`.
+
+        Return None if the framework refuses them.
+        """
 
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> Sequence[Array] | None:
-        """Run the kernel with other attributes and inputs. Return None if it refuses them."""
+        """Run the kernel with the attributes `values` and other inputs. Return None if it refuses them."""

@@ -15,14 +15,14 @@ from tofu.verification.cuts import Cut
 
 @dataclass(frozen=True)
 class Missing:
-    """A working split of the operator `op` that its description does not offer."""
+    """A correct split of the operator `op` that its description does not offer."""
 
     op: str
     cut: Cut
 
 
 def find_uncovered(cuts: Iterable[Cut], access: OperatorAccess, is_written: Sequence[bool]) -> list[Cut]:
-    """Return the cuts that match no axis of the operator. Outputs with False in `is_written` are ignored."""
+    """Return the cuts that correspond to no axis of the operator. Outputs with False in `is_written` are ignored."""
     strategies = [_make_cut(access, axis, is_written) for axis in range(len(access.axes))]
     are_inputs_read = [access_input.is_read for access_input in access.inputs]
     return sorted(
@@ -58,7 +58,7 @@ def _without_overlap(combine: Combine) -> Combine:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The reason why descriptions lack some working splits.
+    """The reason why descriptions do not offer some correct splits.
 
     `op` and `pattern` are regular expressions for the operator's name and the printed cut.
     """

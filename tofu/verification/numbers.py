@@ -12,9 +12,9 @@ from tofu.verification.kernel import Array, Shape
 
 @dataclass(frozen=True)
 class Numbers:
-    """A description of random numbers from `low` to below `high`. They are integers if `is_whole` is True.
+    """A description of random numbers from `low` to below `high`, or of integers if `is_whole` is True.
 
-    If `is_index` is True, the numbers are positions in a dimension of extent `high`. If `is_length` is True, they are
+    If `is_index` is True, the numbers are positions in a dimension of length `high`. If `is_length` is True, they are
     lengths up to and including `high`.
     """
 
@@ -71,7 +71,7 @@ def labels(classes: int, *shape: int) -> Numbers:
 
 
 def lengths(longest: int, *shape: int) -> Numbers:
-    """Describe integers from 1 to `longest`, the extent of a dimension."""
+    """Describe integers from 1 to `longest`."""
     return Numbers(1, longest, shape, is_whole=True, is_index=True, is_length=True)
 
 

@@ -38,7 +38,7 @@ class StrategyReport:
     cells
         The number of output elements that were compared, in all runs.
     overlaps
-        True if some parts overlap. This happens if the framework needs equal parts, and the length cannot be divided.
+        True if some parts overlap, because the framework needs equal parts, and the length is not divisible.
     """
 
     axis: str
@@ -91,7 +91,7 @@ class NodeReport:
 
     @property
     def kind(self) -> Compared:
-        """The least reliable way in which the outputs were compared."""
+        """The least reliable of the ways in which outputs were compared."""
         return find_kind(self.compared)
 
     @property
@@ -108,7 +108,7 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Report:
-    """Result of verifying an operator and the operators of its gradient, for one choice of attributes and shapes."""
+    """Result of verifying an operator and its gradient for one choice of attributes and shapes."""
 
     op: str
     attributes: tuple[tuple[str, str], ...]
@@ -126,7 +126,7 @@ class Report:
 
     @property
     def refusals(self) -> tuple[str, ...]:
-        """The reasons why descriptions do not cover these attributes."""
+        """The reasons why descriptions do not cover the operators' attributes."""
         return tuple(f"{node.op}: {node.refused}" for node in self.nodes if node.refused)
 
     @staticmethod

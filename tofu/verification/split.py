@@ -34,7 +34,7 @@ def split_range(extent: int, parts: int) -> list[Range]:
 def count_parts(access: OperatorAccess, axes: Sequence[int], count: int) -> dict[int, int]:
     """Return {axis: number of parts}, if each of `axes` is split into `count` parts.
 
-    Their outer axes (`OperatorAccess.outer_axes`) come first, and are split into single positions.
+    Outer axes (`OperatorAccess.outer_axes`) come first, and are split into single positions.
     """
     outer = {axis: [access.axes.index(name) for name in access.outer_axes.get(access.axes[axis], ())] for axis in axes}
     counts = dict.fromkeys((a for axis in axes for a in (*outer[axis], axis)), count)
@@ -83,8 +83,8 @@ def region_shape(region: Box) -> Shape:
 def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[int]) -> Array:
     """Return the region of an input that the kernel of a part receives.
 
-    Elements outside of the tensor are `fill`. If the input has `addend_axes`, only the first part reads it, and others
-    receive zeros. An input that the kernel should not read is NaN.
+    Elements outside of the tensor are `fill`. If the input has `addend_axes`, all parts except the first receive zeros.
+    An input that the kernel should not read is NaN.
     """
     region = find_region(access.rows, array.shape, part, extents)
     if not access.is_read:
@@ -98,7 +98,7 @@ def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[i
 
 
 def move_elements(inputs: Sequence[Array], access: OperatorAccess, part: Part, shapes: Sequence[Shape]) -> list[Array]:
-    """Copy the outputs of a part, if the operator only moves elements.
+    """Return the outputs of a part of an operator that only moves elements.
 
     `shapes` are the shapes of the whole outputs.
     """
@@ -158,8 +158,8 @@ def combine_outputs(
 ) -> Array:
     """Combine the outputs of the parts. Elements that no part writes are zero, as in the gradient of a slice.
 
-    `part_outputs` has an array for each part, in the order of `list_parts`. Raises SplitError if concatenated parts
-    overlap, or if parts that should be equal differ.
+    `part_outputs` has an array for each part, in the order of `list_parts`. Raises SplitError if parts to concatenate
+    overlap, or parts that should be equal differ.
     """
     regions = [find_part(access, shape, part, operator_access.extents) for part in list_parts(splits)]
     clipped_parts = [_clip_output(region, piece, shape) for region, piece in zip(regions, part_outputs, strict=True)]
@@ -211,7 +211,7 @@ def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ..
 
 
 def relative_error(value: Array, reference: Array) -> float:
-    """Return the largest error, relative to the largest magnitude in `reference`.
+    """Return the largest error, divided by the largest magnitude in `reference`.
 
     A magnitude below 1 counts as 1. Return infinity if the shapes or the places of NaNs differ.
     """

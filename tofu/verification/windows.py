@@ -30,27 +30,23 @@ class Windows:
     step: int
 
     def find_region(self, part: Range) -> Range:
-        """Return the first input row that a part of the output reads, and the row after the last row.
-
-        Both rows may be outside the input.
-        """
+        """Return the input rows (begin, end) that a part of the output reads. They may be outside the input."""
         first, last = part[0], part[1] - 1
         return self.begin + first * self.step, self.begin + last * self.step + self.size
 
 
 @dataclass(frozen=True)
 class WindowGeometry(Geometry):
-    """A possible way to split a forward operator that reads inputs in windows, such as a convolution.
+    """A way to cut an operator that reads its inputs in windows, such as a convolution.
 
     Attributes
     ----------
     windows
         The windows of each input, or None.
     zeroed
-        Name and position of an attribute that becomes zero for parts, such as a padding. None without such an
-        attribute.
+        A padding that is set to 0 for parts: the attribute's name and a position in it. None without a padding.
     fill
-        The value of the padding. If `zeroed` is set, the padding is added to the input rows of parts.
+        The value of input rows outside the input.
     """
 
     windows: tuple[Windows | None, ...] = ()
@@ -58,14 +54,14 @@ class WindowGeometry(Geometry):
     fill: float = 0.0
 
     def find_region(self, number: int, extent: int, split: int, part: int) -> Range:
-        """Return the range of input rows that a part reads. It may exceed `extent` if `zeroed` is set."""
+        """Return the input rows (begin, end) that a part reads. They may exceed `extent` if `zeroed` is set."""
         windows = self.windows[number]
         assert windows is not None
         begin, end = windows.find_region(self.splits[split][part])
         return (begin, end) if self.zeroed is not None else (max(0, begin), min(extent, end))
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return the region of `array` that a part reads. `array` has the shape of input `number`."""
+        """Return the rows of `array` that a part reads. `array` has the shape of input `number`."""
         d = self.inputs[number]
         if d is None:
             return array
@@ -77,7 +73,7 @@ class WindowGeometry(Geometry):
         return np.where(inside.reshape(shape), cells, np.asarray(self.fill).astype(array.dtype)).astype(array.dtype)
 
     def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Add up the parts' gradients of an input. Drop rows outside of the input."""
+        """Add up the gradients of input `number` that the parts have computed, without rows outside the input."""
         d = self.inputs[number]
         assert d is not None
         result = np.moveaxis(np.zeros_like(whole), d, 0)
@@ -101,9 +97,9 @@ class WindowGeometry(Geometry):
 def list_window_geometries(
     forward: Kernel, free: Collection[int], indexed: Collection[int], shrinks: bool = True
 ) -> list[Geometry]:
-    """Return ways to split the first output of a forward operator that reads inputs in windows.
+    """Return ways to cut a forward operator along the dimensions of its first output.
 
-    Only inputs in `free` may be cut. Dimensions with an extent in `indexed` stay whole.
+    Only inputs in `free` may be cut. Dimensions whose length is in `indexed` are not cut.
     """
     geometries: list[Geometry] = []
     for along, extent in enumerate(forward.outputs[0].shape):

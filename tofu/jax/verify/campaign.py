@@ -45,8 +45,8 @@ DRAWS = 8
 class CaseReport:
     """Results of verifying one case.
 
-    A description may lack a correct way to split an equation: by mistake (`missing`), or for a known reason
-    (`explained`).
+    `missing` and `explained` are correct ways to split an equation that its description does not offer: by mistake, or
+    for a known reason.
     """
 
     case: str
@@ -56,7 +56,7 @@ class CaseReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Messages about all mistakes that were found."""
+        """Messages about all mistakes found."""
         problems = [f"{verified.report.op}: {problem}" for verified in self.verified for problem in verified.problems]
         return tuple(
             dict.fromkeys((*problems, *(f"{missing.op}: missing strategy {missing.cut}" for missing in self.missing)))
@@ -80,8 +80,8 @@ def verify_cases(
     """Yield the results of each case, in order.
 
     Equal equations (same primitive, parameters, shapes and types) are verified once. If `primitives` is not empty,
-    other primitives are skipped. If `search` is True, also search for ways to split that descriptions lack. With
-    several `jobs`, cases run in parallel, and all must be from `load_cases`.
+    other primitives are skipped. With `search=True`, also find correct ways to split that descriptions do not offer.
+    With several `jobs`, cases run in parallel, and all must be from `load_cases`.
     """
     numbers_by_case = list_distinct(cases, primitives, seed)
     if jobs == 1:
@@ -96,7 +96,7 @@ def verify_cases(
 def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """Return the positions of the equations to verify, by case name. Equal equations are listed once."""
+    """Return {case name: positions of its equations to verify}. Equal equations are listed once."""
     seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
         for case in cases:
@@ -110,7 +110,7 @@ def list_distinct(
 
 
 def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseReport:
-    """Verify the equations of a case at the positions `numbers`."""
+    """Verify the equations of a case whose positions are in `numbers`."""
     if not numbers:
         return CaseReport(case.name, ())
     results, missing_strategies = [], list[Missing]()

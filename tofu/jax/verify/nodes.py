@@ -58,7 +58,7 @@ class EquationCase:
 
     @property
     def has_keys(self) -> bool:
-        """True if an operand or result contains random keys."""
+        """True if an operand or result contains random keys (`jax.random.key`)."""
         return any(type_.is_key for type_ in (*self.types, *self.output_types))
 
     @cached_property
@@ -102,7 +102,7 @@ class EquationCase:
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the results' shapes for operands of these shapes. Return None if JAX raises an error."""
+        """Return the results' shapes for operands with the shapes `shapes`, or None if JAX raises an error."""
         structs = [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, self.types, strict=True)]
         try:
             with np.errstate(all="ignore"):  # tried parameters include strides of zero
@@ -113,7 +113,7 @@ class EquationCase:
 
 
 def make_array(numbers: Array, type_: ValueType) -> Any:
-    """Convert a NumPy array to a JAX array of type `type_`. Integers may become random keys."""
+    """Convert a NumPy array to a JAX array of type `type_`, which can be a type of random keys."""
     if not type_.is_key:
         return jnp.asarray(numbers, type_.dtype)
     implementation = find_key_implementation(type_.dtype)
@@ -150,10 +150,9 @@ def trace_case(case: PrimitiveCase, seed: int = 0) -> tuple[Step, list[Any]]:
 
 
 def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
-    """Yield (number, signature, equation) for each equation that calls one of `primitives`.
+    """Yield (number, signature, equation) for each equation that calls one of `primitives`, or any if this is empty.
 
-    If `primitives` is empty, yield all equations. Equations with equal signatures have the same primitive, parameters,
-    shapes and types.
+    Equations with equal signatures have the same primitive, parameters, shapes and types.
     """
     for number, equation in enumerate(step.walk()):
         if not primitives or equation.primitive.name in primitives:

@@ -38,7 +38,7 @@ class VerifiedEquation:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Messages about all mistakes that were found."""
+        """Messages about all mistakes found."""
         refused = [f"refused: {self.report.refused}"] if self.report.refused else []
         split = [
             f"split {strategy.axis}: {text}"
@@ -78,7 +78,7 @@ def verify_node(node: EquationCase) -> VerifiedEquation:
 
 
 def analyse_node(description: Description, node: EquationCase) -> OperatorAccess:
-    """Return the ways to split an equation that its description allows."""
+    """Return the ways to split an equation according to its description."""
     return analyse(description, node.attributes, [x.shape for x in node.inputs], [x.shape for x in node.outputs])
 
 

@@ -66,7 +66,7 @@ class Summary:
 
 
 def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -> Summary:
-    """Count the results for `primitives`. By default, count the results for all described primitives."""
+    """Count the results for `primitives`, by default for all described primitives."""
     described = set(primitives or DESCRIPTIONS.built_in - list_lacking())
     comparisons_by_op: dict[str, set[Compared]] = defaultdict(set)
     counts = Counter[str]()

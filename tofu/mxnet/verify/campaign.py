@@ -30,9 +30,9 @@ class CaseResult:
     trials
         Results for random variants of the case.
     missing
-        Splits that work, but that Tofu does not offer.
+        Correct splits that Tofu misses by mistake.
     explained
-        Splits that work, but that Tofu does not offer for a known reason.
+        Other correct splits, each with the reason why Tofu does not offer it.
     """
 
     case: Case
@@ -51,7 +51,7 @@ class CaseResult:
 
     @property
     def broken_operators(self) -> frozenset[str]:
-        """Operators with problems. All operators of the case if a problem names none."""
+        """Operators with problems, or all operators of the case if a problem names none."""
         failure = self.trials.failure
         problems = [*self.report.problems, *self.report.refusals, *([] if failure is None else failure.problems)]
         names = {re.split("[:,]", problem)[0] for problem in problems} | {strategy.op for strategy in self.missing}
@@ -69,8 +69,8 @@ def verify_cases(
 ) -> Generator[CaseResult, None, None]:
     """Verify cases in `jobs` processes, and yield a result for each.
 
-    Also verify `examples` random variants of each case. If `search` is True, search for splits that Tofu lacks.
-    `modules` are imported first for their descriptions.
+    Also verify `examples` random variants of each case. With `search=True`, also find correct splits that Tofu does not
+    offer. `modules` are imported first, because they describe operators.
     """
     if jobs == 1:
         with Sandbox(modules) as sandbox:

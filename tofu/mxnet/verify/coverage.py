@@ -63,7 +63,7 @@ def read_operator_sets() -> dict[str, list[str]]:
 
 
 def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Coverage:
-    """Count the described operators in `names`, and the operators that `entries` record as verified."""
+    """Count the operators in `names` that are described, and those that are verified according to `entries`."""
     recorded = [entries[name] for name in names if name in entries]
     return Coverage(
         total=len(names),
@@ -77,16 +77,13 @@ def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Cove
 
 
 def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
-    """Return {way of comparison: number of operators} for each way in `Compared`."""
+    """Count the operators by the way in which they were compared, such as {"numbers": 120, "parts": 7}."""
     kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
     return {str(kind): kinds[str(kind)] for kind in Compared}
 
 
 def count_lines() -> tuple[float, int, str]:
-    """Return the median length of a description, the maximum, and the operator with the maximum.
-
-    Lengths are lines of code.
-    """
+    """Return the median number of lines of a description, the maximum, and the operator with the maximum."""
     counts = {name: _count_lines(description) for name, description in sorted(DESCRIPTIONS.items())}
     largest = max(counts, key=counts.__getitem__)
     return median(counts.values()), counts[largest], largest
@@ -99,10 +96,7 @@ def _count_lines(description: Description) -> int:
 
 
 def coverage_rows(names: Sequence[str], entries: Mapping[str, RecordEntry], with_tensors: bool) -> list[str]:
-    """Return a line of text for each operator: its axes, its verification, and its file.
-
-    With `with_tensors`, the line also names the inputs.
-    """
+    """Return a line for each operator: its axes, its verification, its file, and with `with_tensors`, its inputs."""
     rows = [("operator", "split by", "kind", "verified", "described in", "inputs" if with_tensors else "")]
     for name in names:
         description, entry = DESCRIPTIONS.get(name), entries.get(name)

@@ -96,10 +96,7 @@ def run_gradient(
     pattern: int = 0,
     times: int = 1,
 ) -> list[Array]:
-    """Run `op`, then its backward operator `times` times. Return gradients of the inputs.
-
-    `wrt` has the positions of the inputs whose gradients are returned.
-    """
+    """Run `op`, then its backward operator `times` times. Return the gradients of the inputs at the positions `wrt`."""
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
     states = {name: arrays.pop(name) for name in symbol.list_auxiliary_states()}
@@ -136,7 +133,7 @@ def _choose_guard_size(dtypes: Iterable[str]) -> int:
 
 
 class GuardedArray:
-    """An output array with `guard_size` elements after it that a kernel must not change."""
+    """An output array, followed by `guard_size` elements that a kernel must not change."""
 
     def __init__(self, shape: Shape, dtype: str, pattern: int, guard_size: int) -> None:
         self._pattern, self._size = pattern, prod(shape)
@@ -213,7 +210,7 @@ _SPARSE = "row_sparse"
 
 @cache
 def list_choices(op: str) -> dict[str, tuple[str, ...]]:
-    """Return the possible values of attributes that are booleans or accept only certain words.
+    """Return the possible values of all attributes that are booleans or accept only certain words.
 
     >>> list_choices("SwapAxis"), list_choices("take")
     ({}, {'mode': ('clip', 'raise', 'wrap')})

@@ -27,7 +27,7 @@ from tofu.verification.windows import list_window_geometries
 def try_geometry(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
     """Run the kernel on the parts of a split. Return the split as a `Cut`, or None if it does not work.
 
-    A split works if the parts together give the whole outputs, with less work for each part. Outputs with False in
+    The outputs of the parts must give the whole outputs, with less work for each part. Outputs with False in
     `is_compared` may differ.
     """
     input_roles = [role for role in node.input_roles if role is not None]
@@ -80,7 +80,7 @@ ListWindows = Callable[[VerifiedNode, Collection[int], Collection[int], bool], l
 def find_missing(
     case: Case, try_split: TryGeometry = try_geometry, list_windows: ListWindows = list_window_geometries
 ) -> tuple[Missing, ...]:
-    """Find splits of an operator and its gradient that work, but that Tofu does not offer.
+    """Return the correct splits of an operator and its gradient that Tofu does not offer.
 
     `try_split` tests a split. `list_windows` lists splits along windows. A kernel may end the process.
     """

@@ -93,7 +93,7 @@ class VerifiedNode:
         return {name: parse_attribute(text) for name, text in self.attributes.items()}
 
     def computes(self, output: int) -> bool:
-        """Return True if the kernel computed this output."""
+        """Return True if the kernel computed output number `output`."""
         return self.gradient is None or output in self.gradient.outputs
 
     def run(
@@ -105,14 +105,17 @@ class VerifiedNode:
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> list[Array] | None:
-        """Run the kernel with other attributes and inputs. Return the outputs, or None if MXNet refuses."""
+        """Run the kernel with the attributes `values` and other inputs. Return the outputs, or None if MXNet refuses."""
         try:
             return self.run(write_attributes(values), inputs, output_shapes)[0]
         except KERNEL_ERRORS:
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the output shapes for other attributes and input shapes, or None if MXNet refuses."""
+        """Return the output shapes for the attributes `values` and the input shapes `shapes`.
+
+        Return None if MXNet refuses them.
+        """
         try:
             inferred = _mxnet.infer_operator(self.op, write_attributes(values), shapes)
         except RuntimeError:
@@ -132,8 +135,8 @@ def execute_training_graph(
 ) -> list[VerifiedNode]:
     """Run `op` and the operators of its gradient.
 
-    `wrt` lists the inputs that get gradients, by default all except auxiliary states. Outputs get random gradients from
-    `seed`.
+    `wrt` lists the inputs that get gradients, by default all except auxiliary states such as moving means. `seed` is
+    for the random gradients of the outputs.
     """
     symbol, training, wrt = _build_training_graph(op, write_attributes(attributes), len(inputs), wrt)
     return _Execution(symbol, training, inputs, wrt, seed).run()
@@ -285,7 +288,7 @@ def run_with_forward(
 ) -> list[Array]:
     """Run a forward operator once, and its backward operator `times` times. Return the backward operator's outputs.
 
-    Outputs that are not gradients of `gradient.wrt` contain NaN.
+    Outputs are NaN, except the gradients of the inputs in `gradient.wrt`.
     """
     head_gradients = [inputs[slot] for slot in gradient.head_inputs if slot is not None]
     values = run_gradient(gradient.forward.op, attributes, forward_inputs, head_gradients, gradient.wrt, pattern, times)

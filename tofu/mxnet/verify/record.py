@@ -56,13 +56,13 @@ class RecordEntry:
     is_opaque
         True if the description has no formula for some signature.
     compared
-        Way in which the outputs were compared (see `Compared`). If outputs differ, the least reliable way.
+        The least reliable way in which an output was compared (see `Compared`).
     cells
         Number of elements compared in each way.
     missed
         Outputs that were never compared, except scratch memory.
     reason
-        Why numbers were not compared with the description, or "".
+        The reason why numbers were not compared with the description, or "".
     signatures
         Number of verified signatures.
     """
@@ -146,19 +146,16 @@ def _is_current(op: str, entry: RecordEntry) -> bool:
 
 
 def digest_of(op: str) -> str:
-    """Return a hash of the code of an operator's description, or "" without a description.
+    """Return a hash of the code of an operator's description, without comments and docstrings.
 
-    Comments and docstrings do not change the hash.
+    Return "" without a description.
     """
     description = DESCRIPTIONS.get(op)
     return "" if description is None else _digest_description(Path(description.place.file), description.place.line)
 
 
 def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
-    """Return a hash of the C++ code of `op`, or "" for MXNet's operators.
-
-    Also return "" if the C++ files are not installed.
-    """
+    """Return a hash of the C++ code of `op`. Return "" for MXNet's operators, or if the C++ files are not installed."""
     folder = sources / "nnvm"
     if not op.startswith(_OWN_PREFIX) or not folder.is_dir():
         return ""

@@ -32,7 +32,7 @@ class ProcessEndedError(RuntimeError):
 class Sandbox:
     """A process that runs functions. If a function ends the process, a new one starts.
 
-    The process imports `modules` first.
+    `modules` are imported in the process first.
 
     >>> with Sandbox() as sandbox:
     ...     sandbox.call(max, 2, 3)

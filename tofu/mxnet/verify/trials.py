@@ -36,7 +36,7 @@ class Failure:
 class Trials:
     """Numbers of verified and refused variants of a case, and the smallest variant that failed.
 
-    A variant counts as refused if MXNet refuses it, ends the process, or is known to compute it wrong.
+    A variant is refused if MXNet does not accept it, ends the process, or is known to compute it wrong.
     """
 
     verified: int
@@ -45,7 +45,7 @@ class Trials:
 
 
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
-    """Run `verify_case` in a sandbox, which is another process.
+    """Run `verify_case` in another process, the sandbox.
 
     If the process ends, try again once. Raise ProcessEndedError if even the unsplit operator ends it.
     """
@@ -61,7 +61,7 @@ def _run_whole(case: Case) -> None:
 
 
 def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Trials:
-    """Verify `examples` random variants of a case. If one fails, search for a smaller one that fails.
+    """Verify `examples` random variants of a case. If one fails, search for the smallest one that fails.
 
     Raise UnsupportedError if the package hypothesis is not installed.
     """

@@ -30,7 +30,7 @@ from tofu.verification.split import relative_error
 class WholeComparison:
     """Result of comparing an operator's outputs with its description.
 
-    `error` is the largest difference. It is None if the outputs were checked in another way (`checked`).
+    `error` is the largest difference, or None if the outputs were checked in another way (`checked`).
     """
 
     error: float | None
