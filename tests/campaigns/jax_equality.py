@@ -37,17 +37,17 @@ from tests.shared.campaigns import choose_names, print_problems, read_results, r
 DOCUMENT = Path(__file__).parents[2] / "docs/jax-examples.md"
 INTRODUCTION = """# Examples of JAX's libraries
 
-The examples are training steps of flax, equinox, haiku, jraph, distrax, optax and JAX, built by their own code. The table compares three
-steps on several devices with the same steps on one device. It shows the largest error of an array, divided by the array's largest number.
-The columns are for different plans, which say how the step is split:
+The examples are training steps from the repositories of flax, equinox, haiku, jraph, distrax, optax and JAX. The table compares three steps
+on several devices with the same steps on one device. It shows the largest error of an array, divided by the array's largest number. The
+columns show the number of devices and the plan, which says how the step is split:
 
 - 2 free: the plan may store copies of tensors on several devices (`replicate="free"`).
 - 3 searched, 8 searched: Tofu's default plan.
 - 4 random: a random plan.
 
-The column "excused" counts arrays that are too sensitive to compare: rounding the inputs changes them as much on one device. For example,
-the gradient of the bias of attention keys consists of rounding errors alone. The optimizer Adam turns these errors into large changes.
-"float32" marks steps whose own code computes in float32. Empty cells were not run.
+The column "excused" counts arrays that are too sensitive to compare: on one device, they change as much if the inputs are rounded
+differently. For example, a bias of attention keys has no effect, so its gradient consists of rounding errors. The optimizer Adam turns
+these errors into large changes. "float32" marks steps whose own code computes in float32. Empty cells were not run.
 
 If the number of a loop's iterations is unknown, every device computes the complete loop. Such loops are in optimizers with a line search,
 and in a solver of the library diffrax.

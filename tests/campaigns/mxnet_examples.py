@@ -33,20 +33,20 @@ from tests.shared.campaigns import choose_names, print_problems, read_results, r
 DOCUMENT = Path(__file__).parents[2] / "docs/mxnet-examples.md"
 INTRODUCTION = """# MXNet's own examples
 
-The code of MXNet's folder `example/` builds these models. The table compares each model on 2, 3 and 4 workers (devices that share the
-model) with one device, in one training step and in inference. The numbers are errors: the largest difference in an output, gradient or
-state, divided by the largest number of that tensor. Errors up to the number in the last column [count as
+These models are from MXNet's folder `example/`. The table compares each model on 2, 3 and 4 workers (devices that share the model) with
+one device, in one training step and in inference. The numbers are errors: the largest difference in an output, gradient or state, divided
+by the largest number of that tensor. Errors up to the number in the last column [count as
 rounding](verify-model.md#which-differences-count-as-rounding). The column "excused" counts tensors that [cannot be
 compared](verify-model.md#what-is-not-compared).
 
 - MXNet has no float64 version of LRN (in AlexNet), Crop (in the FCNs and a generator), CTCLoss and SoftmaxActivation. These operators
   compute in float32, even in "float64" models.
-- The detectors (ssd) need float32. They choose among boxes with nearly equal scores, so rounding can change their results. Small errors
-  could therefore stay hidden in their rows.
+- The detectors (ssd) need float32. A detector chooses among boxes with nearly equal scores, so rounding can change its results. Small
+  errors of detectors could stay hidden.
 - The models lips and capsules are compared in float32, too. In lips, the operator InstanceNorm adds in float32.
-- If AlexNet runs in float32, MXNet computes a wrong gradient of conv2_bias on one device. The error is 3.4e-5, because the library oneDNN
-  [reads uninitialized memory](limits.md#where-one-device-is-wrong) for LRN. Without oneDNN (`MXNET_MKLDNN_ENABLED=0`), one device and the
-  workers differ by 1.6e-6.
+- If AlexNet runs in float32, MXNet computes a wrong gradient of conv2_bias on one device, with an error of 3.4e-5. The reason is that the
+  library oneDNN [reads uninitialized memory](limits.md#where-one-device-is-wrong) for LRN (local response normalisation). Without oneDNN
+  (`MXNET_MKLDNN_ENABLED=0`), one device and the workers differ by 1.6e-6.
 
 `python -m tests.campaigns.mxnet_examples --source mxnet/example --write` writes this page.
 """
