@@ -206,7 +206,8 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     if algorithm.is_search and open_ends:
         promising = [min(open_ends, key=attrgetter("cost")).choices.problem]
         if is_free:  # the first search tied all layers, in a share of the time
-            candidates += _solve(promising, settings, effort, known=candidates)[0]
+            resumed = replace(effort, refines_start=bool(found))
+            candidates += _solve(promising, settings, resumed, known=candidates, starts=found)[0]
         split = _split_evenly_with_free_memory if is_free else Problem.split_evenly
         candidates += _solve(promising, settings, replace(effort, refines_start=True), split, candidates)[0]
     best = min(candidates, key=attrgetter("cost"))
@@ -251,8 +252,10 @@ def _solve(
     effort: Effort,
     restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
     known: Sequence[Solution] = (),
+    starts: Sequence[Solution] | None = None,
 ) -> tuple[list[Solution], list[InfeasibleError]]:
-    # `restrict` allows, for example, only even shards. Searches start from the best of `known`.
+    # `restrict` allows, for example, only even shards. All solutions compete with those in `known`. A search starts from
+    # the best one in `starts`, or in all solutions.
     found: list[Solution] = []
     errors = []
     for problem in problems:
@@ -260,8 +263,9 @@ def _solve(
         if searched is None:
             continue
         rivals = [*known, *found]
-        starts = [solution for solution in rivals if solution.choices.problem.arrangement == problem.arrangement]
-        start = min(starts, key=attrgetter("cost")).choices if starts else None
+        offered = rivals if starts is None else starts
+        alike = [solution for solution in offered if solution.choices.problem.arrangement == problem.arrangement]
+        start = min(alike, key=attrgetter("cost")).choices if alike else None
         known_cost = min((solution.cost for solution in rivals), default=NO_KNOWN_COST)
         begun = replace(effort, start=start, known_cost=known_cost)
         try:
