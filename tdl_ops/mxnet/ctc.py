@@ -1,6 +1,7 @@
 """CTCLoss, which can only be split by batch.
 
-The forward operator also computes the gradient. The backward operator only scales this gradient.
+The forward operator also computes the gradient. The backward operator only scales this gradient. Tofu's operator, which
+also writes the results of a batch without labels, replaces MXNet's operator on workers.
 """
 
 from tdl_ops.mxnet import op
@@ -13,6 +14,9 @@ loss_and_gradient = Opaque(name="connectionist_temporal_classification")
 def ctc_loss(data, label, *lengths):
     result = lambda b: loss_and_gradient(data[:, b, :], label[b, :], *(length[b] for length in lengths))
     return lambda b: result(b)[0], output("t b k", lambda t, b, k: result(b)[1, t, k])
+
+
+op("_tofu_ctc_loss")(ctc_loss.function)
 
 
 @op("_backward_ctc_loss")

@@ -59,6 +59,40 @@ def test_norms_of_vectors_are_refused_with_a_remedy():
         tofu.partition(norm, ngpus=2, cache=False, undescribed="replicate", **SHAPES)
 
 
+def norms_with_shared_statistics():
+    """Return functions that add a BatchNorm each. Both have the same statistics, and only the first changes them."""
+    shared = [mx.sym.Variable(name) for name in ("gamma", "beta", "mean", "var")]
+
+    def changing(net):
+        return mx.sym.BatchNorm(net, *shared, fix_gamma=False, name="one")
+
+    def reading(net):
+        return mx.sym.BatchNorm(net, *shared, fix_gamma=False, use_global_stats=True, name="two")
+
+    return changing, reading
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_statistics_that_change_in_arbitrary_order_are_refused(is_first):
+    changing, reading = norms_with_shared_statistics()
+    shared = data()
+    norms = changing(shared), reading(mx.sym.tanh(shared))
+    net = mx.sym.Group(norms[::-1] if is_first else norms)
+    lines = [f"  - two (BatchNorm) reads {name}, a statistic that one (BatchNorm) changes" for name in ("mean", "var")]
+    with pytest.raises(tofu.UnsupportedError, match="in arbitrary order") as raised:
+        tofu.partition(net, ngpus=2, cache=False, **SHAPES)
+    assert str(raised.value).splitlines()[1:] == lines
+    tofu.partition(net, ngpus=2, cache=False, for_training=False, **SHAPES)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_statistics_that_change_in_the_order_of_the_data_agree(is_first):
+    changing, reading = norms_with_shared_statistics()
+    inner, outer = (reading, changing) if is_first else (changing, reading)
+    chain = outer(mx.sym.tanh(inner(data())))
+    assert tofu.partition(chain, ngpus=2, cache=False).verify(**SHAPES).agrees
+
+
 class Twice(mx.operator.CustomOp):
     def forward(self, is_train, req, in_data, out_data, aux):
         self.assign(out_data[0], req[0], 2 * in_data[0])

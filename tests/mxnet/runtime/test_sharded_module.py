@@ -162,6 +162,24 @@ def test_one_head_gradient_needs_no_list():
         np.testing.assert_array_equal(gradient, gradients[0])
 
 
+def test_added_input_gradients_of_a_smaller_batch_continue_the_sum():
+    net = mx.sym.square(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, no_bias=True, name="fc"))
+    rng, found = np.random.RandomState(0), []
+    draws = [(rng.rand(samples, 9), rng.rand(samples, 6)) for samples in (8, 8, 4, 3, 3)]
+    for module_class, options in ((mx.mod.Module, {}), (tofu.mod.Module, {"ngpus": 2})):
+        module, gradients = module_class(net, label_names=None, **options), []
+        module.bind([("data", (8, 9))], inputs_need_grad=True, grad_req="add")
+        module.init_params(mx.init.One())
+        for data, head in draws:
+            if len(data) == 4:
+                module.reshape([("data", (4, 9))])  # a batch of another size binds the module itself
+            module.forward(mx.io.DataBatch([mx.nd.array(data)]), is_train=True)
+            module.backward([mx.nd.array(head)])
+            gradients.append(module.get_input_grads()[0].asnumpy())
+        found.append(gradients)
+    assert_all_close(found[1], found[0], rtol=1e-5, atol=1e-6)
+
+
 def test_input_gradients_keep_the_context_of_their_group(caplog):
     with mx.AttrScope(ctx_group="left"):
         left = mx.sym.Variable("a") * 2

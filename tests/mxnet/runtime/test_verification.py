@@ -254,6 +254,10 @@ def slope():
     return mx.sym.SoftmaxOutput(net, name="softmax")
 
 
+def softmax_before_another_operator():
+    return mx.sym.SoftmaxOutput(dense(5), mx.sym.Variable("label"), out_grad=True, name="softmax") * 2
+
+
 UNREAD = "wrong if nobody reads output 0"
 WRONG_ON_ONE_DEVICE = {
     # name: (model, shape of the data, options, tensors that may be excused, parts of the reasons)
@@ -262,10 +266,17 @@ WRONG_ON_ONE_DEVICE = {
         (8, 5),
         {},
         (),
-        "one device has wrong gradients of fc_weight, fc_bias: MXNet adds to sums",
+        "one device has wrong numbers in fc_weight, fc_bias: MXNet adds to sums",
     ),
     "LRN in oneDNN": (normalize_before_convolution, (4, 8), {"dtype": "float32"}, (), ""),
     "slope of PReLU": (slope, (8, 4), {}, ("prelu_gamma",), "prelu"),
+    "softmax with out_grad": (
+        softmax_before_another_operator,
+        (8, 6),
+        {},
+        ("fc_weight", "fc_bias"),
+        "MXNet's softmax_backward may overwrite the softmax",
+    ),
     "gradient of a GRU": (
         lambda: mx.sym.MakeLoss(
             mx.sym.sum(mx.sym.sin(recur("gru") + DATA * mx.sym.Variable("scale", shape=(5, 4, 3))))
@@ -302,6 +313,20 @@ def test_what_one_device_computes_wrong_is_no_fault_of_the_plan(case):
     else:
         assert any(note.startswith(reasons) for note in ("", *agreement.notes))
         assert agreement.worst.error < 1e-5
+
+
+@pytest.mark.parametrize("labels", [[[0, 1], [0, 2], [0, 0], [0, 0]], [[1, 2], [3, 0], [0, 0], [0, 0]], [[1, 1]] * 4])
+def test_results_that_ctc_loss_does_not_write_are_compared(labels):
+    """They are not excused. One device is run again with a CTCLoss that writes them. Only the second labels fit and are not empty."""
+    data = mx.sym.broadcast_add(mx.sym.reshape(DATA, shape=(2, -1, 5)), mx.sym.Variable("bias", shape=(1, 1, 5)))
+    fill_free_memory()
+    values = {"label": np.array(labels)}
+    split = tofu.partition(mx.sym.CTCLoss(data, mx.sym.Variable("label"), name="ctc"), ngpus=2, hints={"ctc": "b"})
+    agreement = split.verify(data=(8, 5), label=(4, 2), values=values)
+    assert agreement.agrees
+    assert agreement.excused == {}
+    is_corrected = any("MXNet's CTCLoss does not write some results" in note for note in agreement.notes)
+    assert is_corrected == (labels[0] != [1, 2])
 
 
 def test_a_variance_alone_is_wrong_on_one_device():

@@ -30,6 +30,11 @@ class ComparedRuns:
     excused: Mapping[str, str]
 
     @property
+    def not_finite(self) -> tuple[str, ...]:
+        """Names of the tensors that have NaN or infinity on one device."""
+        return tuple(name for name, reason in self.excused.items() if reason == NOT_FINITE)
+
+    @property
     def largest(self) -> float:
         """The largest error of all tensors."""
         return max((difference.error for difference in (*self.training, *self.inference)), default=0.0)
@@ -59,9 +64,18 @@ def _compare_step(
 
 
 def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
-    """Return the names of tensors with an error above `tolerance` in `comparison`, but not in `corrected`."""
-    agreeing = {(d.kind, d.name) for d in (*corrected.training, *corrected.inference) if d.error <= tolerance}
-    return [d.name for d in comparison.training if d.error > tolerance and (d.kind, d.name) in agreeing]
+    """Return the names of tensors with an error above `tolerance` in `comparison`, but not in `corrected`.
+
+    Tensors that are not finite on one device count as wrong, too.
+    """
+    still_wrong = _list_wrong(corrected, tolerance)
+    agreeing = {d.name for d in (*corrected.training, *corrected.inference)}.difference(still_wrong)
+    return [name for name in (*_list_wrong(comparison, tolerance), *comparison.not_finite) if name in agreeing]
+
+
+def _list_wrong(comparison: ComparedRuns, tolerance: float) -> dict[str, None]:
+    differences = (*comparison.training, *comparison.inference)
+    return dict.fromkeys(d.name for d in differences if d.error > tolerance)
 
 
 def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: float) -> ComparedRuns:
@@ -70,8 +84,8 @@ def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: fl
     differences = (*comparison.training, *comparison.inference)
     wrong = [d for d in differences if d.error > tolerance and d.name in defects]
     excused = {d.name: f"differs by {d.error:.1e}; {defects[d.name]} (docs/limits.md)" for d in wrong}
-    for name, reason in comparison.excused.items():
-        if reason == NOT_FINITE and name in defects:
+    for name in comparison.not_finite:
+        if name in defects:
             excused[name] = f"one device computes no finite numbers; {defects[name]} (docs/limits.md)"
     training = tuple(d for d in comparison.training if d not in wrong)
     inference = tuple(d for d in comparison.inference if d not in wrong)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from tdl_ops.mxnet import DESCRIPTIONS
+from tdl_ops.mxnet.attributes import is_true
 from tofu import _mxnet
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator
@@ -37,6 +38,9 @@ def find_defects(graph: Graph) -> Reasons:
             wrong[operator.outputs[-1]] = (
                 f"MXNet's gradient of the slope of {operator.name} may read memory that it has overwritten"
             )
+        has_out_grad = operator.op == "_backward_SoftmaxOutput" and is_true(attributes, "out_grad")
+        if has_out_grad and operator.inputs[0] not in graph.outputs:
+            wrong[operator.outputs[0]] = f"MXNet's {operator.name} may overwrite the softmax before it reads it again"
         for slot in _list_overwritten(operator):
             readers = readers_by_tensor[operator.inputs[slot]]  # including `operator`
             for tensor in (tensor for reader in readers for tensor in reader.outputs if len(readers) > 1):
@@ -47,10 +51,6 @@ def find_defects(graph: Graph) -> Reasons:
         if operator.op == "_backward_softmax" and has_lengths:
             wrong[operator.outputs[0]] = (
                 f"MXNet's {operator.name} may write zeros over the lengths before it reads them"
-            )
-        if operator.op == "_backward_ctc_loss":
-            wrong[operator.outputs[0]] = (
-                f"MXNet's {operator.name} does not write samples whose labels do not fit into their length"
             )
     return propagate(graph, wrong)
 

@@ -108,9 +108,21 @@ def avoid_blocked_layouts(symbol: Any) -> Any:
     return mx.sym.load_json(json.dumps(model))
 
 
+def write_unlabelled(symbol: Any) -> Any:
+    """Return a copy of the symbol with Tofu's CTCLoss.
+
+    MXNet does not write the results if no sample has a label, and the gradient of labels that do not fit.
+    """
+    model = json.loads(symbol.tojson())
+    for node in model["nodes"]:
+        node["op"] = "_tofu_ctc_loss" if node["op"] == "CTCLoss" else node["op"]
+    return mx.sym.load_json(json.dumps(model))
+
+
 CORRECTIONS: tuple[tuple[Callable[[Any], Any], str], ...] = (
     (split_readers, "MXNet adds to sums in place"),
     (avoid_blocked_layouts, "MXNet's gradient of LRN reads uninitialised memory"),
+    (write_unlabelled, "MXNet's CTCLoss does not write some results"),
 )
 """Functions that change a symbol to avoid a mistake of MXNet on one device, with a description of the mistake."""
 

@@ -16,7 +16,7 @@ import mxnet as mx
 from tdl_ops.mxnet.attributes import is_true
 from tofu import _mxnet
 from tofu.errors import TofuError, UnsupportedError, raise_together
-from tofu.graph.semantic import Graph, Operator
+from tofu.graph.semantic import Graph, Operator, TensorKind
 
 UNSUPPORTED: Mapping[str, Mapping[str, str]] = {
     "Workers compute with dense storage. These operators only support sparse tensors:": {
@@ -59,6 +59,7 @@ def refuse_wrong_kernels(graph: Graph) -> None:
     """Raise UnsupportedError for operators that MXNet computes wrong even on one device."""
     _refuse_fractional_reshapes(graph)
     _refuse_shared_gammas(graph)
+    _refuse_shared_statistics(graph)
     has_onednn = os.environ.get("MXNET_MKLDNN_ENABLED", "1") != "0"
     wrong = [
         f"{operator}, stride {operator.attributes['stride']}, dilate {operator.attributes['dilate']}, {dtype}"
@@ -105,6 +106,54 @@ def _refuse_shared_gammas(graph: Graph) -> None:
 
 def _sets_gamma(operator: Operator) -> bool:
     return operator.op in ("BatchNorm", "BatchNorm_v1") and is_true(operator.attributes, "fix_gamma", True)
+
+
+def _refuse_shared_statistics(graph: Graph) -> None:
+    # MXNet's engine takes the change of a moving statistic for a read. So only data can order it with other reads.
+    if all(operator.forward is None for operator in graph.operators):
+        return  # only gradients change statistics
+    reads: list[tuple[int, int]] = []
+    changers_by_statistic: dict[int, list[int]] = {}
+    for number, operator in enumerate(graph.operators):
+        for slot, tensor in enumerate(operator.inputs):
+            if graph.tensors[tensor].kind is not TensorKind.AUXILIARY:
+                continue
+            if slot not in operator.mutates or _reads_statistics(operator):
+                reads.append((number, tensor))
+            elif not is_true(operator.attributes, "use_global_stats"):
+                changers_by_statistic.setdefault(tensor, []).append(number)
+    producers = {tensor: number for number, operator in enumerate(graph.operators) for tensor in operator.outputs}
+    refused: dict[str, None] = {}
+    for reader, tensor in reads:
+        for changer in changers_by_statistic.get(tensor, ()):
+            if not _depends_on(graph, producers, *sorted((reader, changer))):
+                read, changed = (_find_model_operator(graph, number) for number in (reader, changer))
+                refused[f"{read} reads {graph.tensors[tensor].name}, a statistic that {changed} changes"] = None
+    raise_together(
+        UnsupportedError,
+        "These operators read moving statistics that a BatchNorm changes, before or after them in arbitrary order. Use a separate "
+        "variable for one of the two:",
+        list(refused),
+    )
+
+
+def _reads_statistics(operator: Operator) -> bool:
+    return operator.op == "_backward_BatchNorm" and is_true(operator.attributes, "use_global_stats")
+
+
+def _depends_on(graph: Graph, producers: Mapping[int, int], earlier: int, later: int) -> bool:
+    visited, unvisited = {later}, [later]
+    while unvisited:
+        found = {producers[t] for t in graph.operators[unvisited.pop()].inputs if t in producers}
+        new = {number for number in found if number >= earlier} - visited
+        visited |= new
+        unvisited += new
+    return earlier in visited
+
+
+def _find_model_operator(graph: Graph, number: int) -> Operator:
+    forward = graph.operators[number].forward
+    return graph.operators[number if forward is None else forward]
 
 
 def _refuse_fractional_reshapes(graph: Graph) -> None:

@@ -4,6 +4,7 @@
   operator for this gradient reads the number from an input instead.
 - Some kernels never write an output, such as a label's gradient. If an operator reads it, an added operator writes
   zeros to it, as on one device.
+- CTCLoss writes nothing if no sample has a label, as may happen on a worker. Tofu's operator replaces it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tofu.graph import Graph, Operator, Tensor, TensorKind
+from tofu.mxnet.frontend.origin import Origin, find_origin
 from tofu.mxnet.lowerings.conventions import TYPES, find_access, positive_axis, replace_operators
 from tofu.mxnet.lowerings.indexing import pick_by_lengths
 
@@ -19,13 +21,16 @@ UNWRITTEN_SUFFIX = "/unwritten"
 
 
 def complete_reads(graph: Graph) -> Graph:
-    """Replace gradients that read scratch memory. Fill outputs with zeros if they are read but never written."""
+    """Replace operators that read or return scratch memory. Fill outputs with zeros if they are read but never written."""
     read_tensors = graph.results.union(*(operator.inputs for operator in graph.operators))
     tensors = list(graph.tensors)
 
     def expand(_: int, operator: Operator) -> list[Operator]:
         if operator.op == "_backward_SequenceLast" and len(operator.inputs) == 1:
             return _add_lengths(operator, tensors)
+        if operator.op == "CTCLoss":
+            origin = Origin(replaced=find_origin(operator).node)
+            return [replace(operator, op="_tofu_ctc_loss", origin=origin)]
         access = find_access(graph, operator) if len(operator.outputs) > 1 else None
         outputs, zero_operators = list(operator.outputs), []
         for slot, output in enumerate(access.outputs if access is not None else ()):

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import mxnet as mx
@@ -28,6 +29,7 @@ from tofu.errors import (
 from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.frontend.inference import check_shapes, infer_arguments, list_inputs
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+from tofu.mxnet.runtime.executor.bound_arrays import view_beginning
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.symbol.arguments import (
     check_descriptions,
@@ -66,6 +68,13 @@ def copy_values(old_tensors: Mapping[str, ShardedTensor], new_tensors: Mapping[s
         old_tensor = old_tensors.get(name, new_tensor)
         if old_tensor is not new_tensor and old_tensor.shape == new_tensor.shape:
             new_tensor.scatter(old_tensor.gather())
+
+
+def _copy_beginnings(old_sums: Mapping[str, ShardedTensor], new_sums: Mapping[str, ShardedTensor]) -> None:
+    # As in MXNet, the sum for a smaller batch continues with the first elements of the old sum.
+    for name, new_sum in new_sums.items():
+        if name in old_sums and prod(new_sum.shape) < prod(old_sums[name].shape):
+            new_sum.scatter(view_beginning(old_sums[name].gather(), new_sum.shape))
 
 
 class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
@@ -285,6 +294,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         added = [name for name, request in self._grad_requests.items() if request == "add"]
         executor.gradients.add_up(added, old_sums)
         copy_values(old_sums, executor.gradients.sums)
+        _copy_beginnings(old_sums, executor.gradients.sums)
         with uninterrupted():
             self._executor = executor
             if self._shared_parameters is not None:
