@@ -30,6 +30,11 @@ class ComparedRuns:
     excused: Mapping[str, str]
 
     @property
+    def is_finite(self) -> bool:
+        """True if one device computed finite numbers only."""
+        return NOT_FINITE not in self.excused.values()
+
+    @property
     def largest(self) -> float:
         """The largest error of all tensors."""
         return max((difference.error for difference in (*self.training, *self.inference)), default=0.0)
@@ -59,9 +64,14 @@ def _compare_step(
 
 
 def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
-    """Return the names of tensors with an error above `tolerance` in `comparison`, but not in `corrected`."""
-    agreeing = {(d.kind, d.name) for d in (*corrected.training, *corrected.inference) if d.error <= tolerance}
-    return [d.name for d in comparison.training if d.error > tolerance and (d.kind, d.name) in agreeing]
+    """Return the names of gradients that are wrong or not finite in `comparison`, but right in `corrected`.
+
+    A gradient is wrong if its error is above `tolerance`.
+    """
+    wrong = {d.name for d in comparison.training if d.error > tolerance}
+    wrong |= {name for name, reason in comparison.excused.items() if reason == NOT_FINITE}
+    gradients = (d for d in corrected.training if d.kind == "gradient" and d.error <= tolerance)
+    return [d.name for d in gradients if d.name in wrong]
 
 
 def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: float) -> ComparedRuns:
