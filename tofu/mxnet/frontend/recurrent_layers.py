@@ -54,7 +54,7 @@ def split_layers(
     """
 
     def is_split(node: Mapping[str, Any]) -> bool:
-        return _can_be_split(node) and must_split(node)
+        return can_be_split(node) and must_split(node)
 
     def find_layers(node: Mapping[str, Any], operands: Sequence[Operand], _: tuple[int, ...]) -> Any:
         return _build_layers(node, operands[1][0][0], len(operands)) if is_split(node) else None
@@ -64,7 +64,8 @@ def split_layers(
     return rewrite_operators(symbol, shapes, types, {"RNN": find_layers})
 
 
-def _can_be_split(node: Mapping[str, Any]) -> bool:
+def can_be_split(node: Mapping[str, Any]) -> bool:
+    """Return True if an operator in MXNet's JSON is an RNN with several layers that can be computed one by one."""
     attributes = node.get("attrs", {})
     if node["op"] != "RNN" or int(attributes["num_layers"]) < 2 or attributes["mode"] not in GATES_BY_MODE:
         return False
