@@ -4,7 +4,7 @@ Workers run MXNet's own kernels of RNN, not oneDNN's. MXNet 1.9.1 computes these
 
 - rnn_tanh and rnn_relu with three or more layers: the gradients of the weights of the inputs, in all layers but the
   first and the last one.
-- All modes with dropout between layers: the gradients of the parameters. In GRU, also those of the data and states.
+- All modes with dropout between layers: the gradients of the parameters. In GRU, also the gradients of the data and states.
 
 Operators of one layer have no dropout, and are right.
 """
@@ -69,7 +69,7 @@ def can_be_split(node: Mapping[str, Any]) -> bool:
     attributes = node.get("attrs", {})
     if node["op"] != "RNN" or int(attributes["num_layers"]) < 2 or attributes["mode"] not in GATES_BY_MODE:
         return False
-    # MXNet has no kernels of its own for lengths and projections.
+    # Lengths and projections are not supported on CPUs.
     return not is_true(attributes, "use_sequence_length") and attributes.get("projection_size", "None") == "None"
 
 
