@@ -4,7 +4,8 @@ Workers run MXNet's own kernels of RNN, not oneDNN's. MXNet 1.9.1 computes these
 
 - rnn_tanh and rnn_relu with three or more layers: the gradients of the weights of the inputs, in all layers but the
   first and the last one.
-- All modes with dropout between layers: the gradients of the parameters. In GRU, also the gradients of the data and states.
+- All modes with dropout between layers: the gradients of the parameters. In GRU, also the gradients of the data and
+  states.
 
 Operators of one layer have no dropout, and are right.
 """
