@@ -48,8 +48,14 @@ def test_a_seeded_run_repeats_and_another_seed_differs():
     assert (first.outputs["fc1_output"] != other.outputs["fc1_output"]).any()
 
 
-RECURRENCE = mx.sym.RNN(
-    *map(mx.sym.Variable, ("data", "parameters", "state")), state_size=3, num_layers=2, p=0.5, mode="gru", name="drop"
+RECURRENCE = mx.sym.RNN(  # with projections, dropout stays a part of the operator
+    *map(mx.sym.Variable, ("data", "parameters", "state", "cell")),
+    state_size=3,
+    num_layers=2,
+    p=0.5,
+    mode="lstm",
+    projection_size=2,
+    name="drop",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 
 from tdl_ops.mxnet import DESCRIPTIONS
@@ -10,6 +11,7 @@ from tofu import _mxnet
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator
 from tofu.mxnet.frontend.randomness import DROP_PROBABILITIES, draws
+from tofu.mxnet.frontend.recurrent_layers import ONEDNN_RECURRENCE
 from tofu.mxnet.lowerings.completion import UNWRITTEN_SUFFIX
 
 Reasons = dict[int, str]
@@ -41,18 +43,26 @@ def find_defects(graph: Graph) -> Reasons:
         has_out_grad = operator.op == "_backward_SoftmaxOutput" and is_true(attributes, "out_grad")
         if has_out_grad and operator.inputs[0] not in graph.outputs:
             wrong[operator.outputs[0]] = f"MXNet's {operator.name} may overwrite the softmax before it reads it again"
-        for slot in _list_overwritten(operator):
+        for slot in () if _runs_in_onednn(graph, operator) else _list_overwritten(operator):
             readers = readers_by_tensor[operator.inputs[slot]]  # including `operator`
             for tensor in (tensor for reader in readers for tensor in reader.outputs if len(readers) > 1):
                 wrong[tensor] = f"MXNet's {operator.name} may overwrite an input that other operators read"
         read_tensors = {*readers_by_tensor, *graph.outputs, *graph.gradients.values()}
-        wrong |= _find_incomplete_outputs(operator, read_tensors)
+        if not _runs_in_onednn(graph, operator):
+            wrong |= _find_incomplete_outputs(operator, read_tensors)
         has_lengths = any(graph.tensors[tensor].name.endswith(UNWRITTEN_SUFFIX) for tensor in operator.outputs[1:])
         if operator.op == "_backward_softmax" and has_lengths:
             wrong[operator.outputs[0]] = (
                 f"MXNet's {operator.name} may write zeros over the lengths before it reads them"
             )
     return propagate(graph, wrong)
+
+
+def _runs_in_onednn(graph: Graph, operator: Operator) -> bool:
+    """Return True if one device computes a recurrence with oneDNN's kernel, which has no known mistake."""
+    if operator.op != "_backward_RNN" or graph.tensors[operator.outputs[0]].dtype != "float32":
+        return False
+    return all(os.environ.get(name, "1") != "0" for name in ("MXNET_MKLDNN_ENABLED", ONEDNN_RECURRENCE))
 
 
 def _list_overwritten(operator: Operator) -> Sequence[int]:

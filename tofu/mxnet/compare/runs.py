@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,16 +35,18 @@ def run_step(
     *,
     trains: bool = True,
     adds_apart: bool = False,
+    output_names: Sequence[str] | None = None,
 ) -> Run:
     """Run a model for inference, then run a training step on the same values.
 
     `requests` has "write", "add" or "null" for each argument, as in MXNet. With "add", gradients are added to random
-    numbers: by MXNet, or by this function if `adds_apart` is True. Outputs get random gradients.
+    numbers: by MXNet, or by this function if `adds_apart` is True. Outputs get random gradients. `output_names` are the
+    names of the outputs in the results, if they differ from the symbol's names.
     """
     context = context or mx.cpu(0)
     bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}
     executor = _bind_with_values(symbol, shapes, values, bound_requests, context)
-    output_names = symbol.list_outputs()
+    output_names = output_names or symbol.list_outputs()
     inference_outputs, inference_bytes = _count_bytes(lambda: executor.forward(is_train=False))
     inference = RunNumbers(_as_numpy(output_names, inference_outputs))
     if not trains:
@@ -95,5 +97,5 @@ def _count_bytes(run: Any) -> tuple[Any, int]:
     return result, int(_mxnet.counters()["bytes_read_remote"])
 
 
-def _as_numpy(names: list[str], arrays: Any) -> dict[str, Array]:
+def _as_numpy(names: Sequence[str], arrays: Any) -> dict[str, Array]:
     return {name: array.asnumpy() for name, array in zip(names, arrays, strict=True)}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
 import mxnet as mx
 
+from tofu.mxnet.frontend.inference import Shapes, infer_arguments
 from tofu.mxnet.frontend.randomness import DROP_PROBABILITIES
+from tofu.mxnet.frontend.recurrent_layers import split_layers
 from tofu.mxnet.verify.kernels import list_declarations
 
 WIDE_TYPE, WIDE_FLAG = "float64", "1"
@@ -74,7 +76,7 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
     return _change_attributes(symbol, turn_off)
 
 
-def split_readers(symbol: Any) -> Any:
+def split_readers(symbol: Any, *_: Any) -> Any:
     """Return a copy of the symbol in which at most seven operators read each output.
 
     Every seven readers get their own copy of the output. MXNet may add the gradients of eight or more readers wrong.
@@ -97,7 +99,7 @@ def split_readers(symbol: Any) -> Any:
     return mx.sym.load_json(json.dumps(model))
 
 
-def avoid_blocked_layouts(symbol: Any) -> Any:
+def avoid_blocked_layouts(symbol: Any, *_: Any) -> Any:
     """Return a copy of the symbol in which a slice of all elements follows each LRN.
 
     On CPUs, the gradient of LRN cannot read oneDNN's blocked format. The slice converts it.
@@ -108,7 +110,7 @@ def avoid_blocked_layouts(symbol: Any) -> Any:
     return mx.sym.load_json(json.dumps(model))
 
 
-def write_unlabelled(symbol: Any) -> Any:
+def write_unlabelled(symbol: Any, *_: Any) -> Any:
     """Return a copy of the symbol with Tofu's CTCLoss.
 
     MXNet does not write the results if no sample has a label, and the gradient of labels that do not fit.
@@ -119,12 +121,37 @@ def write_unlabelled(symbol: Any) -> Any:
     return mx.sym.load_json(json.dumps(model))
 
 
-CORRECTIONS: tuple[tuple[Callable[[Any], Any], str], ...] = (
+def split_recurrences(
+    symbol: Any,
+    shapes: Shapes,
+    dtypes: Mapping[str, Any],
+    must_split: Callable[[Mapping[str, Any]], bool] = lambda node: True,
+) -> Any:
+    """Return a copy of the symbol with one RNN operator for each layer, for RNN operators that `must_split` chooses.
+
+    Its variables declare their shapes, because MXNet cannot infer the number of parameters of all layers from slices.
+    """
+    known_shapes, known_types = infer_arguments(symbol, shapes, dtypes)
+    split_symbol = split_layers(symbol, known_shapes, known_types, must_split)
+    if split_symbol is symbol:
+        return symbol
+    model = json.loads(split_symbol.tojson())
+    for node in model["nodes"]:
+        if known_shapes.get(node["name"]) and node["op"] == "null":
+            node["attrs"] = {**node.get("attrs", {}), "__shape__": str(known_shapes[node["name"]])}
+    return mx.sym.load_json(json.dumps(model))
+
+
+CORRECTIONS: tuple[tuple[Callable[[Any, Shapes, Mapping[str, Any]], Any], str], ...] = (
     (split_readers, "MXNet adds to sums in place"),
     (avoid_blocked_layouts, "MXNet's gradient of LRN reads uninitialised memory"),
+    (split_recurrences, "MXNet's own kernel of RNN computes several layers wrong"),
     (write_unlabelled, "MXNet's CTCLoss does not write some results"),
 )
-"""Functions that change a symbol to avoid a mistake of MXNet on one device, with a description of the mistake."""
+"""Functions that change a symbol to avoid a mistake of MXNet on one device, with a description of the mistake.
+
+Their arguments are the symbol, the shapes of its inputs, and the types of its arguments.
+"""
 
 
 def _change_attributes(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:

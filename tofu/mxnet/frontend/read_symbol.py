@@ -34,6 +34,7 @@ from tofu.mxnet.frontend.inference import (
     infer_entries,
 )
 from tofu.mxnet.frontend.origin import Origin
+from tofu.mxnet.frontend.recurrent_layers import split_layers
 from tofu.mxnet.frontend.refusals import refuse_outputs_without_dimensions, refuse_wrong_kernels
 from tofu.mxnet.frontend.symbol_text import in_plain_form
 from tofu.mxnet.frontend.unrolled import unroll_recurrences
@@ -122,6 +123,8 @@ def read_graph(
     known_shapes, known_dtypes = infer_arguments(symbol, shapes, dtypes or {})
     if form.is_unrolled:
         symbol = unroll_recurrences(symbol, known_shapes, known_dtypes)
+    if differentiated:
+        symbol = split_layers(symbol, known_shapes, known_dtypes)
     if form.block_count > 1:
         symbol = divide_into_blocks(symbol, known_shapes, known_dtypes, form.block_count, form.may_divide)
     differentiated_names = [name for name in symbol.list_arguments() if name in set(differentiated)]

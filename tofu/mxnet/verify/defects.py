@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from tdl_ops.mxnet.case import Case
+from tofu.mxnet.frontend.recurrent_layers import can_be_split, has_wrong_gradients
 from tofu.verification.kernel import Shape
 from tofu.verification.numbers import Numbers
 
@@ -43,6 +44,11 @@ def _has_stride_and_dilation(case: Case) -> bool:
     return all(max(case.attributes.get(name) or (1,)) > 1 for name in ("stride", "dilate"))
 
 
+def _has_wrong_layers(case: Case) -> bool:
+    node = {"op": case.op, "attrs": {name: str(value) for name, value in case.attributes.items()}}
+    return can_be_split(node) and has_wrong_gradients(node)
+
+
 _UNCHECKED_HEADS = (
     "widths that are no multiple of the heads, and attention with another number of heads, are not checked"
 )
@@ -56,6 +62,11 @@ DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
     "Deconvolution": (
         _has_stride_and_dilation,
         "with stride and dilate above 1 the output is wrong in all types but float32 (refused: tofu/mxnet/frontend/refusals.py)",
+    ),
+    "RNN": (
+        _has_wrong_layers,
+        "in all types but oneDNN's float32, gradients are wrong: of the parameters for rnn_tanh and rnn_relu from three layers on, and "
+        "with dropout between layers, for GRU also of data and states (avoided: tofu/mxnet/frontend/recurrent_layers.py)",
     ),
     "LRN": (
         lambda case: _has_parts_of_one_element(case.numbers[0].shape),

@@ -14,13 +14,13 @@ import mxnet as mx
 from tofu import _mxnet
 from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.backend.execution_graph import ExecutionGraph
+from tofu.mxnet.frontend.recurrent_layers import ONEDNN_RECURRENCE
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.gpus import prepare_gpus
 from tofu.pipeline import Partition
 from tofu.program import shard_name, worker_group
 from tofu.search.geometry import find_shards
 
-ONEDNN_RECURRENCE = "MXNET_USE_MKLDNN_RNN"  # environment variable that MXNet reads when it binds
 _environment_lock = threading.RLock()
 
 

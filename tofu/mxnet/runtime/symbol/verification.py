@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,11 +18,12 @@ from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, rais
 from tofu.formatting import list_some
 from tofu.mxnet.compare.comparison import compare_runs, excuse_defects, find_fixed, measure_traffic
 from tofu.mxnet.compare.runs import Run, run_step
-from tofu.mxnet.compare.symbols import CORRECTIONS, list_single, widen_types, without_dropout
+from tofu.mxnet.compare.symbols import CORRECTIONS, list_single, split_recurrences, widen_types, without_dropout
 from tofu.mxnet.compare.values import draw_values, find_positions
 from tofu.mxnet.frontend.head_gradients import copy_repeats
 from tofu.mxnet.frontend.inference import list_declared_types
 from tofu.mxnet.frontend.read_symbol import find_labels, read_training
+from tofu.mxnet.frontend.recurrent_layers import draws_between_layers
 from tofu.mxnet.runtime.symbol.arguments import read_grad_requests
 from tofu.mxnet.runtime.symbol.batch_scaling import shrink_batch
 from tofu.pipeline import Partition
@@ -49,11 +50,25 @@ class _RunSetup:
     values: Arrays
     requests: Mapping[str, str]
     trains: bool
+    output_names: Sequence[str]
+
+    @property
+    def dtypes(self) -> dict[str, Any]:
+        return {name: value.dtype for name, value in self.values.items()}
 
     def run(self, symbol: Any, context: Any, values: Arrays | None = None) -> Run:
         values = self.values if values is None else values
         is_single = symbol is self.symbol
-        return run_step(symbol, self.shapes, values, self.requests, context, trains=self.trains, adds_apart=is_single)
+        return run_step(
+            symbol,
+            self.shapes,
+            values,
+            self.requests,
+            context,
+            trains=self.trains,
+            adds_apart=is_single,
+            output_names=self.output_names,
+        )
 
 
 def verify_symbol(
@@ -77,7 +92,7 @@ def verify_symbol(
     seconds: dict[str, float] = {}
     with _timed(seconds, "planning", report):
         partitioned.plan_for(shapes)
-    model = _without_dropout(model, notes)
+    _note_dropout(model, notes)
     single_precision_operators = list_single(model)
     for run_type in (dtype,) if dtype else TYPES:
         try:
@@ -116,12 +131,11 @@ def verify_symbol(
     raise AssertionError("the last type returns or raises")
 
 
-def _without_dropout(model: Any, notes: list[str]) -> Any:
-    model, dropouts = without_dropout(model)
+def _note_dropout(model: Any, notes: list[str]) -> None:
+    _, dropouts = without_dropout(model)
     if dropouts:
         names = f"{', '.join(dropouts[:4])}{' ...' * (len(dropouts) > 4)}"
         notes.append(f"dropout is off (p=0) in {names}: each worker draws its own")
-    return model
 
 
 def _shorten_error(error: Exception) -> str:
@@ -180,7 +194,10 @@ def _prepare_run(
     labels = find_labels(symbol)
     requests = {name: "null" if name in labels or not trains else request for name, request in requests.items()}
     values = draw_values(symbol, inputs, dtypes, user_values, seed)
-    return _RunSetup(symbol, inputs, dtype, values, requests, trains)
+    if trains:  # as in the plan, since without dropout not all of them would be split
+        symbol = split_recurrences(symbol, inputs, dtypes, draws_between_layers)
+    symbol, _ = without_dropout(symbol)
+    return _RunSetup(symbol, inputs, dtype, values, requests, trains, model.list_outputs())
 
 
 def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
@@ -189,12 +206,11 @@ def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
     with_hints = replace(with_plan, plan=None, hints={**partitioned.plan.tensors, **partitioned.plan.operators})
     differentiated = [name for name, request in setup.requests.items() if request != "null"]
     updated = [name for name in differentiated if name not in setup.shapes]
-    dtypes = {name: value.dtype for name, value in setup.values.items()}
     problems = []
     for new_settings in (with_plan, with_hints, settings):
         replanned = type(partitioned)(setup.symbol, new_settings, partitioned.contexts)
         try:
-            replanned.compile_for(setup.shapes, dtypes, differentiated, updated)
+            replanned.compile_for(setup.shapes, setup.dtypes, differentiated, updated)
         except PlanError as error:
             if new_settings is settings:
                 raise
@@ -221,7 +237,7 @@ def _compare_results(
     for correct, mistake in CORRECTIONS:
         if comparison.largest <= tolerance and not comparison.not_finite:
             break
-        corrected_setup = replace(setup, symbol=correct(setup.symbol))
+        corrected_setup = replace(setup, symbol=correct(setup.symbol, setup.shapes, setup.dtypes))
         if corrected_setup.symbol.tojson() == setup.symbol.tojson():
             continue
         with _timed(seconds, "one device again", report):
@@ -253,7 +269,7 @@ def _compare_results(
 
 
 def _move_last_bits(setup: _RunSetup) -> Arrays:
-    positions = find_positions(setup.symbol, setup.shapes, {n: v.dtype for n, v in setup.values.items()})
+    positions = find_positions(setup.symbol, setup.shapes, setup.dtypes)
     generator = np.random.RandomState(0)
     changed: dict[str, Array] = {}
     for name, value in setup.values.items():

@@ -1,0 +1,207 @@
+"""RNN operators whose own kernels compute wrong gradients: several layers, and dropout between layers."""
+
+from functools import partial
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+
+TIME, BATCH, WIDTH, UNITS = 3, 4, 3, 2
+TOLERANCE = {"float64": 3e-6, "float32": 1e-5}  # MXNet computes rectifiers in single precision
+
+
+def recurrence(mode, layers, units=UNITS, **attributes):
+    names = ("data", "parameters", "state", "cell")[: 4 if mode == "lstm" else 3]
+    variables = map(mx.sym.Variable, names)
+    return mx.sym.RNN(*variables, mode=mode, num_layers=layers, state_size=units, name="rnn", **attributes)
+
+
+def draw(symbol, data_shape=(TIME, BATCH, WIDTH)):
+    shapes = symbol.infer_shape(data=data_shape)[0]
+    generator = np.random.RandomState(0)
+    return {
+        name: generator.uniform(-0.7, 0.7, shape) for name, shape in zip(symbol.list_arguments(), shapes, strict=True)
+    }
+
+
+def run_recurrence(mode, layers, directions, values):
+    """Return the output and the last states, computed by NumPy."""
+    activate = np.tanh if mode == "rnn_tanh" else partial(np.maximum, 0)
+    vector, states = values["parameters"], values["state"]
+    sizes = [(UNITS, size) for n in range(layers) for _ in range(directions)
+             for size in (UNITS * directions if n else WIDTH, UNITS)]  # fmt: skip
+    sizes += [(UNITS,)] * (2 * layers * directions)
+    ends = np.cumsum([np.prod(size) for size in sizes])
+    assert ends[-1] == len(vector)
+    parts = [part.reshape(size) for part, size in zip(np.split(vector, ends[:-1]), sizes, strict=True)]
+    weights, biases = parts[: 2 * layers * directions], parts[2 * layers * directions :]
+    data, last_states = values["data"], []
+    for layer in range(layers):
+        outputs = []
+        for direction in range(directions):
+            n = layer * directions + direction
+            state, steps = states[n], [None] * TIME
+            for step in range(TIME)[:: -1 if direction else 1]:
+                total = data[step] @ weights[2 * n].T + state @ weights[2 * n + 1].T + biases[2 * n] + biases[2 * n + 1]
+                steps[step] = state = activate(total)
+            outputs.append(np.stack(steps))
+            last_states.append(state)
+        data = np.concatenate(outputs, axis=2)
+    return data, np.stack(last_states)
+
+
+def differentiate(loss, values, step=1e-6):
+    """Return the gradients of a function by central differences."""
+    gradients = {}
+    for name, value in values.items():
+        gradient = gradients[name] = np.zeros(value.shape)
+        for position in np.ndindex(value.shape):
+            low, high = ({**values, name: value.copy()} for _ in range(2))
+            low[name][position] -= step
+            high[name][position] += step
+            gradient[position] = (loss(high) - loss(low)) / (2 * step)
+    return gradients
+
+
+@pytest.mark.parametrize("is_bidirectional", [False, True])
+@pytest.mark.parametrize("layers", [3, 4])
+@pytest.mark.parametrize("mode", ["rnn_tanh", "rnn_relu"])
+def test_gradients_of_many_layers_equal_central_differences(mode, layers, is_bidirectional):
+    symbol = recurrence(mode, layers, bidirectional=is_bidirectional, state_outputs=True)
+    values = draw(symbol)
+    outputs = run_recurrence(mode, layers, 1 + is_bidirectional, values)
+    heads = [np.random.RandomState(1).uniform(-1, 1, output.shape) for output in outputs]
+
+    def loss(given):
+        found = run_recurrence(mode, layers, 1 + is_bidirectional, given)
+        return sum((output * head).sum() for output, head in zip(found, heads, strict=True))
+
+    expected = differentiate(loss, values)
+    for workers in (2, 3):
+        for dtype, wanted in (("float64", values), ("float32", values), ("float64", ["parameters"])):
+            arguments = {name: mx.nd.array(value, dtype=dtype) for name, value in values.items()}
+            gradients = {name: mx.nd.zeros(values[name].shape, dtype=dtype) for name in wanted}
+            requests = {name: "write" if name in wanted else "null" for name in values}
+            executor = tofu.partition(symbol, workers).bind(mx.cpu(), arguments, gradients, requests)
+            for found, output in zip(executor.forward(is_train=True), outputs, strict=True):
+                np.testing.assert_allclose(found.asnumpy(), output, atol=TOLERANCE[dtype])
+            executor.backward([mx.nd.array(head, dtype=dtype) for head in heads])
+            for name in wanted:
+                np.testing.assert_allclose(gradients[name].asnumpy(), expected[name], atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("mode", ["rnn_tanh", "lstm", "gru"])
+def test_gradients_under_dropout_equal_central_differences(mode):
+    symbol = recurrence(mode, 2, p=0.5)
+    values = draw(symbol)
+    head = np.random.RandomState(1).uniform(-1, 1, (TIME, BATCH, UNITS))
+    arguments, gradients = ({n: mx.nd.zeros(v.shape, dtype="float64") for n, v in values.items()} for _ in range(2))
+    executor = tofu.partition(symbol, 2).bind(mx.cpu(), arguments, gradients)
+
+    def loss(given):
+        mx.random.seed(3)
+        for name, value in given.items():
+            arguments[name][:] = mx.nd.array(value, dtype="float64")
+        return (executor.forward(is_train=True)[0].asnumpy() * head).sum()
+
+    loss(values)
+    executor.backward([mx.nd.array(head, dtype="float64")])
+    found = {name: gradient.asnumpy() for name, gradient in gradients.items()}
+    for name, expected in differentiate(loss, values).items():
+        np.testing.assert_allclose(found[name], expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_outputs_between_layers_are_dropped_with_probability_p(dtype):
+    """The first layer returns ones, and the second one returns its input."""
+    units, shape = 16, (8, 16, 1)
+    symbol = recurrence("rnn_relu", 2, units=units, p=0.25)
+    values = {name: np.zeros(value.shape) for name, value in draw(symbol, shape).items()}
+    first_size, state_size = units + units * units, units * units
+    values["parameters"][first_size : first_size + state_size] = np.eye(units).ravel()
+    values["parameters"][first_size + 2 * state_size :][:units] = 1
+    arguments = {name: mx.nd.array(value, dtype=dtype) for name, value in values.items()}
+    gradients = {name: mx.nd.zeros(value.shape, dtype=dtype) for name, value in values.items()}
+    executor = tofu.partition(symbol, 2).bind(mx.cpu(), arguments, gradients)
+    output = executor.forward(is_train=True)[0].asnumpy()
+    np.testing.assert_allclose(np.unique(output), [0, 1 / 0.75], rtol=1e-6)
+    assert 0.2 < (output == 0).mean() < 0.3
+    assert (executor.forward(is_train=False)[0].asnumpy() == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("symbol", "options", "is_split"),
+    [
+        (recurrence("rnn_tanh", 3), {}, True),
+        (recurrence("rnn_relu", 3, state_outputs=True), {}, True),
+        (recurrence("rnn_tanh", 2), {}, False),
+        (recurrence("gru", 4), {}, False),
+        (recurrence("gru", 2, p=0.1), {}, True),
+        (recurrence("lstm", 1, p=0.1), {}, False),
+        (recurrence("rnn_tanh", 3, p=0.1), {"for_training": False}, False),
+    ],
+)
+def test_only_wrong_kernels_are_split(symbol, options, is_split):
+    partitioned = tofu.partition(symbol, 2, hints={"rnn": "b"}, data=(TIME, BATCH, WIDTH), **options)
+    assert ("rnn_layer0" in partitioned.plan.operators) == is_split
+    assert "rnn" in partitioned.plan.operators  # the last layer keeps the name
+    assert partitioned.list_outputs() == symbol.list_outputs()
+
+
+def test_rectifiers_are_split_beside_cells():
+    data = mx.sym.Variable("data")
+    names = ("parameters", "state")
+    nets = [
+        mx.sym.RNN(data, *(mx.sym.Variable(f"{mode}_{name}") for name in names), mode=mode, num_layers=3, state_size=2,
+                   name=mode)
+        for mode in ("rnn_tanh", "rnn_relu")
+    ]  # fmt: skip
+    plan = tofu.partition(mx.sym.Group(nets), 2, unroll="always", data=(TIME, BATCH, WIDTH)).plan
+    assert "rnn_relu_layer1" in plan.operators
+    assert "rnn_tanh_layer1" not in plan.operators
+
+
+@pytest.mark.parametrize("unroll", ["never", "always"])
+def test_a_gluon_layer_with_dropout_trains(unroll):
+    np.random.seed(0)
+    layer = mx.gluon.rnn.LSTM(4, 2, dropout=0.5, input_size=WIDTH)
+    layer.initialize(mx.init.Uniform(0.3))
+    layer.hybridize()
+    layer = tofu.gluon.partition(layer, ngpus=2, unroll=unroll)
+    trainer = mx.gluon.Trainer(layer.collect_params(), "sgd", {"learning_rate": 0.5})
+    data = mx.nd.array(np.random.RandomState(1).uniform(-1, 1, (TIME, BATCH, WIDTH)))
+    losses = []
+    for _ in range(20):
+        with mx.autograd.record():
+            loss = mx.nd.square(layer(data) - 0.3).sum()
+        loss.backward()
+        trainer.step(BATCH)
+        losses.append(loss.asscalar())
+    assert losses[-1] < losses[0] / 2
+    before, after = (layer(data).asnumpy() for _ in range(2))
+    np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("mode", ["rnn_tanh", "rnn_relu", "lstm"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_verification_compares_all_layers(mode, dtype):
+    options = {"p": 0.5} if mode == "lstm" else {}
+    agreement = tofu.partition(recurrence(mode, 3, **options), 2, data=(TIME, BATCH, WIDTH)).verify(dtype=dtype)
+    assert agreement.agrees
+    assert not agreement.excused
+    mistake = "one device has wrong gradients of parameters, state: MXNet's own kernel of RNN"
+    is_corrected = any(note.startswith(mistake) for note in agreement.notes)
+    assert is_corrected == (dtype == "float64" and mode != "lstm")
+    assert not any(note.startswith("planned again") for note in agreement.notes)
+
+
+def test_verification_finds_wrong_layers(monkeypatch):
+    """Without one operator per layer, workers compute as wrong as before, and verification reports it in float32."""
+    monkeypatch.setattr("tofu.mxnet.frontend.read_symbol.split_layers", lambda symbol, *_: symbol)
+    agreement = tofu.partition(recurrence("rnn_tanh", 3), 2, data=(TIME, BATCH, WIDTH), cache=False).verify(
+        dtype="float32"
+    )
+    assert not agreement.agrees
+    assert agreement.differing[0].name == "parameters"
