@@ -191,7 +191,7 @@ def test_verification_compares_all_layers(mode, dtype):
     agreement = tofu.partition(recurrence(mode, 3, **options), 2, data=(TIME, BATCH, WIDTH)).verify(dtype=dtype)
     assert agreement.agrees
     assert not agreement.excused
-    mistake = "one device has wrong gradients of parameters, state: MXNet's own kernel of RNN"
+    mistake = "one device has wrong numbers in parameters, state: MXNet's own kernel of RNN"
     is_corrected = any(note.startswith(mistake) for note in agreement.notes)
     assert is_corrected == (dtype == "float64" and mode != "lstm")
     assert not any(note.startswith("planned again") for note in agreement.notes)

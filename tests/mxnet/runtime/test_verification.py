@@ -286,7 +286,7 @@ WRONG_ON_ONE_DEVICE = {
         (5, 4, 3),
         {},
         (),
-        f"one device has wrong gradients of parameters, state, scale: {LAYERS}",
+        f"one device has wrong numbers in parameters, state, scale: {LAYERS}",
     ),
     "fixed parameters": (
         lambda: loss_of(recur("gru", layers=1)),
@@ -308,7 +308,7 @@ WRONG_ON_ONE_DEVICE = {
             (5, 4, 3),
             {},
             (),
-            f"one device has wrong gradients of {names}: {LAYERS}",
+            f"one device has wrong numbers in {names}: {LAYERS}",
         )
         for mode, names in (("gru", "parameters, state"), ("lstm", "parameters, state, cell"))
     },
