@@ -6,6 +6,8 @@ from jax import lax
 
 import tofu.jax
 from tests.jax.comparison import assert_close
+from tests.models.jax import language
+from tofu.planning.selection import NEARLY_OPTIMAL
 
 LAYERS, BATCH, WIDTH, STEPS = 4, 96, 128, 6
 RANDOM = np.random.default_rng(0)
@@ -102,3 +104,16 @@ def test_means_over_the_batch_are_replicated_within_a_loop():
     carried = [made.plan.tensors[name] for name in made.plan.tensors if name in ("scan/carry_0", "scan/carry_1")]
     assert sorted(map(str, carried)) == ["(0, 0)", "(None, None)"]
     np.testing.assert_allclose(made(*arguments)[0], jax.jit(step)(*arguments)[0], atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [6, 8])
+@pytest.mark.parametrize("build", [language.mlp, language.transformer, language.lstm, language.resnet])
+def test_free_replication_hardly_ever_transfers_more(build, workers):
+    model = build()
+    plans = [
+        tofu.jax.partition(model.step, workers, (model.state, model.data), replicate=replicate, search_seconds=1).plan
+        for replicate in ("small", "free")
+    ]
+    split, free = (plan.communication_bytes for plan in plans)
+    assert free <= split * NEARLY_OPTIMAL
