@@ -39,7 +39,7 @@ SIDE = 0.8  # of a tensor in the picture
 
 @dataclass(frozen=True)
 class GroupRow:
-    """How the residual blocks of a group are split, and the GiB that its convolutions move for weights and activations.
+    """Splits of the residual blocks in a group, and GiB that the convolutions transfer for weights and activations.
 
     A mixed block has convolutions that are split differently. Convolutions are counted by their split dimensions.
     """

@@ -77,7 +77,7 @@ void TestDominatedValuesDoNotMatter() {
          {DrawProblem(seed), tofu_test::DrawProblem(seed), tofu_test::DrawProblem(seed, 2),
           tofu_test::DrawProblem(seed, 2, 4)}) {
       for (const double large_table : {0.0, 1e6}) {
-        const EliminationResult found = EliminateUndominated(problem, large_table);
+        const EliminationResult found = EliminateInStages(problem, large_table);
         CHECK(found.weight == FindLeast(problem));
         CHECK(EvaluatePairwise(problem, found.values) == found.weight);
       }

@@ -115,10 +115,12 @@ class DominanceTest {
   explicit DominanceTest(const PairwiseProblem& problem) : problem_(problem) {
     std::vector<std::vector<int>> around(problem.size());
     for (const ByteMatrix* table : ListTables(problem)) turned_[table];
-    pairs_of_.resize(problem.size());
+    tied_pairs_.resize(problem.size());
     for (const PairTable& pair : problem.pairs) {
-      pairs_of_[pair.first].push_back(&pair);
-      pairs_of_[pair.second].push_back(&pair);
+      if (pair.ties != nullptr) {
+        tied_pairs_[pair.first].push_back(&pair);
+        tied_pairs_[pair.second].push_back(&pair);
+      }
       around[pair.first].push_back(FindSide(pair.bytes.get(), true));
       around[pair.second].push_back(FindSide(pair.bytes.get(), false));
     }
@@ -177,21 +179,27 @@ class DominanceTest {
 
   bool IsDominated(int v, int a, VariableClass::Candidate b) const {
     if (!b.is_equal) return true;
-    Weight difference = problem_.unary[v][a] - problem_.unary[v][b.value];
-    for (const PairTable* pair : pairs_of_[v])
-      difference += LeastDifference(*pair, pair->first == v, a, b.value);
+    const Weight of_a = problem_.unary[v][a];
+    const Weight of_b = problem_.unary[v][b.value];
+    Weight difference = of_a - of_b - MakeWeight(WeightBytes(of_a) - WeightBytes(of_b), 0);
+    for (const PairTable* pair : tied_pairs_[v])
+      difference += LeastTies(*pair, pair->first == v, a, b.value);
     return difference > 0 || (difference == 0 && b.value < a);
   }
 
-  /*! \brief The least difference of the weights of two rows or of two columns. */
-  static Weight LeastDifference(const PairTable& pair, bool of_rows, int a, int b) {
-    const auto difference = [&](size_t y) {
-      return of_rows ? pair.At(a, y) - pair.At(b, y) : pair.At(y, a) - pair.At(y, b);
+  /*! \brief The least difference of the ties of two rows or columns, where the difference of their
+   * bytes is least. */
+  static Weight LeastTies(const PairTable& pair, bool of_rows, int a, int b) {
+    const auto differences = [&](size_t y) {
+      const size_t of_a = of_rows ? a * pair.bytes->columns + y : y * pair.bytes->columns + a;
+      const size_t of_b = of_rows ? b * pair.bytes->columns + y : y * pair.bytes->columns + b;
+      return std::make_pair(pair.bytes->entries[of_a] - pair.bytes->entries[of_b],
+                            static_cast<Weight>(pair.TieAt(of_a)) - pair.TieAt(of_b));
     };
-    Weight least = difference(0);
+    std::pair<int64_t, Weight> least = differences(0);
     for (size_t y = 1; y < (of_rows ? pair.bytes->columns : pair.bytes->rows); ++y)
-      least = std::min(least, difference(y));
-    return least;
+      least = std::min(least, differences(y));
+    return least.second;
   }
 
   /*! \brief Domination is transitive, so each chain ends at a value that stays. */
@@ -212,8 +220,8 @@ class DominanceTest {
   }
 
   const PairwiseProblem& problem_;
-  std::vector<std::vector<const PairTable*>> pairs_of_;  // by variable
-  std::map<const ByteMatrix*, ByteMatrix> turned_;       // by table
+  std::vector<std::vector<const PairTable*>> tied_pairs_;  // by variable: its pairs with ties
+  std::map<const ByteMatrix*, ByteMatrix> turned_;         // by table
   std::deque<Side> sides_;
   std::map<std::pair<const ByteMatrix*, bool>, size_t> known_sides_;
   std::vector<VariableClass> classes_;
@@ -237,9 +245,9 @@ double CountDominanceEntries(const PairwiseProblem& problem) {
 
 Dominance FindDominated(const PairwiseProblem& problem) { return DominanceTest(problem).Run(); }
 
-EliminationResult EliminateUndominated(const PairwiseProblem& problem, double large_table) {
-  Reduction reduction(problem);
-  Part left = MakePart(reduction.TakeRest());
+EliminationResult EliminateInStages(const PairwiseProblem& problem, double large_table) {
+  const Reduction reduction(problem);
+  Part left = MakePart(reduction.MakeRest());
   EliminationEstimate estimate = EstimateElimination(left.problem, left.originals);
   if (estimate.largest_table <= large_table) {
     return reduction.Complete(Eliminate(left.problem, kMaxTableEntries, std::move(estimate.order)));

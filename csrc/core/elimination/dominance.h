@@ -42,7 +42,7 @@ Dominance FindDominated(const PairwiseProblem& problem);
  * removed.
  * \throws std::runtime_error if a table would still exceed kMaxTableEntries
  */
-EliminationResult EliminateUndominated(const PairwiseProblem& problem,
-                                       double large_table = size_t{1} << 20);
+EliminationResult EliminateInStages(const PairwiseProblem& problem,
+                                    double large_table = size_t{1} << 20);
 
 }  // namespace tofu

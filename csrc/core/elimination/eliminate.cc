@@ -53,9 +53,8 @@ class Elimination {
 
   EliminationResult Run(std::vector<int> order) {
     EliminationResult result;
-    result.order =
-        order.empty() ? FindEliminationOrder(FindNeighbours(problem_)) : std::move(order);
-    for (int v : result.order) result.weight += EliminateVariable(v);
+    if (order.empty()) order = FindEliminationOrder(FindNeighbours(problem_));
+    for (int v : order) result.weight += EliminateVariable(v);
     result.largest_table = largest_table_;
     result.values.assign(problem_.unary.size(), 0);
     for (auto decision = decisions_.rbegin(); decision != decisions_.rend(); ++decision) {

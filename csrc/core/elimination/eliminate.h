@@ -67,7 +67,6 @@ struct EliminationResult {
   std::vector<int> values;  // the best value of each variable
   Weight weight = 0;
   size_t largest_table = 0;  // entries of the largest table
-  std::vector<int> order;    // the order in which variables were eliminated
 };
 
 /*! \brief Limit of the entries of a table. Larger tables raise an error before memory runs out. */

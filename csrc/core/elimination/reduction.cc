@@ -95,56 +95,34 @@ void Reduction::Remove(int v) {
   links_[v].clear();
   for (const Link& link : links) RemoveLink(link.other, v);
   if (NumValues(v) == 1) {
-    for (const Link& link : links) AddToUnary(link);
+    for (const Link& link : links) AddToUnary(link.other, tables_[link.table].begin);
   }
   if (NumValues(v) == 1 || links.empty()) {
     const auto best = std::min_element(unary_[v].begin(), unary_[v].end());
     constant_ += *best;
     decisions_.push_back({v, {}, 0, best_.size()});
     best_.push_back(static_cast<uint16_t>(best - unary_[v].begin()));
-  } else if (links.size() == 1) {
-    RemoveEnd(v, links[0]);
   } else {
-    RemoveMiddle(v, links[0], links[1]);
+    Minimise(v, links);
   }
 }
 
-/*! \brief Add the only row of a table to the costs of a neighbour. */
-void Reduction::AddToUnary(const Link& link) {
-  std::vector<Weight>& unary = unary_[link.other];
-  for (size_t y = 0; y < unary.size(); ++y) unary[y] += cells_[tables_[link.table].begin + y];
-}
-
-void Reduction::RemoveEnd(int v, const Link& link) {
-  const std::vector<Weight> costs = TurnTo(v, tables_[link.table]);
-  decisions_.push_back({v, {link.other}, 1, best_.size()});
-  const size_t values = NumValues(v);
-  for (size_t y = 0; y < NumValues(link.other); ++y) {
-    size_t best = 0;
-    Weight least = unary_[v][0] + costs[y * values];
-    for (size_t x = 1; x < values; ++x) {
-      const Weight sum = unary_[v][x] + costs[y * values + x];
-      if (sum >= least) continue;
-      least = sum;
-      best = x;
-    }
-    unary_[link.other][y] += least;
-    best_.push_back(static_cast<uint16_t>(best));
-  }
-}
-
-void Reduction::RemoveMiddle(int v, const Link& left, const Link& right) {
-  std::vector<Weight> from_left = TurnTo(v, tables_[left.table]);
-  const std::vector<Weight> from_right = TurnTo(v, tables_[right.table]);
-  decisions_.push_back({v, {left.other, right.other}, 2, best_.size()});
+/*! \brief Eliminate a variable with one neighbour or two. A missing second one counts as a variable
+ * with one value, which costs nothing. */
+void Reduction::Minimise(int v, const std::vector<Link>& links) {
+  const bool is_end = links.size() == 1;
   const size_t values = NumValues(v), begin = cells_.size();
-  for (size_t i = 0; i < from_left.size(); ++i) from_left[i] += unary_[v][i % values];
-  for (size_t y = 0; y < NumValues(left.other); ++y) {
-    for (size_t z = 0; z < NumValues(right.other); ++z) {
+  const std::vector<Weight> right =
+      is_end ? std::vector<Weight>(values, 0) : TurnTo(v, tables_[links[1].table]);
+  std::vector<Weight> left = TurnTo(v, tables_[links[0].table]);
+  for (size_t i = 0; i < left.size(); ++i) left[i] += unary_[v][i % values];
+  decisions_.push_back({v, {links[0].other, links.back().other}, is_end ? 1 : 2, best_.size()});
+  for (size_t row = 0; row < left.size(); row += values) {
+    for (size_t column = 0; column < right.size(); column += values) {
       size_t best = 0;
-      Weight least = from_left[y * values] + from_right[z * values];
+      Weight least = left[row] + right[column];
       for (size_t x = 1; x < values; ++x) {
-        const Weight sum = from_left[y * values + x] + from_right[z * values + x];
+        const Weight sum = left[row + x] + right[column + x];
         if (sum >= least) continue;
         least = sum;
         best = x;
@@ -153,10 +131,20 @@ void Reduction::RemoveMiddle(int v, const Link& left, const Link& right) {
       best_.push_back(static_cast<uint16_t>(best));
     }
   }
-  Connect(left.other, right.other, begin);
+  if (is_end) {
+    AddToUnary(links[0].other, begin);
+    cells_.resize(begin);
+  } else {
+    Connect(links[0].other, links[1].other, begin);
+  }
 }
 
-PairwiseProblem Reduction::TakeRest() {
+/*! \brief Add the cells from `begin` on to the costs of a variable. */
+void Reduction::AddToUnary(int v, size_t begin) {
+  for (size_t x = 0; x < NumValues(v); ++x) unary_[v][x] += cells_[begin + x];
+}
+
+PairwiseProblem Reduction::MakeRest() const {
   PairwiseProblem rest;
   std::vector<int> numbers(size(), -1);
   for (int v : rest_) {

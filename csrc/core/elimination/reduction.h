@@ -3,8 +3,8 @@
  * \brief Elimination of all variables with at most two neighbours, or with one value.
  *
  * A step has many such variables: chains of element-wise operators, and updates of parameters. The
- * rest, often a few hundred variables, is then solved by other means (dominance.h). Contract
- * (contract.h) is the same for large tables that are shared, without ties and without values.
+ * rest is solved by other means (dominance.h). Contract (contract.h) also removes such variables.
+ * It shares large tables, but drops ties and finds no values.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ class Reduction {
   explicit Reduction(const PairwiseProblem& problem);
 
   /*! \brief Return the problem over the other variables, renumbered in ascending order. */
-  PairwiseProblem TakeRest();
+  PairwiseProblem MakeRest() const;
 
   /*! \brief Extend the best values of the rest to the best values of all variables. */
   EliminationResult Complete(const EliminationResult& rest) const;
@@ -54,9 +54,8 @@ class Reduction {
   void Connect(int first, int second, size_t begin);
   std::vector<Weight> TurnTo(int v, const Table& table) const;
   void Remove(int v);
-  void AddToUnary(const Link& link);
-  void RemoveEnd(int v, const Link& link);
-  void RemoveMiddle(int v, const Link& left, const Link& right);
+  void Minimise(int v, const std::vector<Link>& links);
+  void AddToUnary(int v, size_t begin);
 
   std::vector<std::vector<Weight>> unary_;
   std::vector<std::vector<Link>> links_;  // by variable

@@ -49,7 +49,7 @@ struct ExactLimits {
   double processor_seconds = 0;                // 0: derived from `seconds` and kMostSlowness
   double max_bytes = 0x1p31;   // bytes of the problem, and of the tables of an elimination
   int max_fine_rounds = 3;     // grids of more rounds are also searched by coarse grids and classes
-  bool refines_start = false;  // improve the given plan; leave out coarse grids
+  bool refines_start = false;  // improve the given plan, without recursion and coarse grids
   int64_t known_bytes = std::numeric_limits<int64_t>::max();  // cost of a plan found elsewhere
 };
 

@@ -131,7 +131,7 @@ class RecursiveSearch {
     AddTies(round, domains, &problem);
     AddHolding(grid_.Prefix(round + 1), lists, &problem);
     AddCosts(lists, &problem);
-    const EliminationResult best = EliminateUndominated(problem);
+    const EliminationResult best = EliminateInStages(problem);
     for (size_t v = 0; v < domains.size(); ++v) histories_[v].push_back(domains[v][best.values[v]]);
     const int64_t bytes = WeightBytes(best.weight);
     if (bytes >= kForbiddenBytes) ReportForbidden(round, lists, best);

@@ -116,7 +116,7 @@ class _Hoister:
 class _HoistedSum:
     """A sum that moves out of a loop.
 
-    In a loop with `c += 2 * (x.T @ y)`, the sum of `x.T @ y` remains. The multiplication by 2 moves behind the loop.
+    For `c += 2 * (x.T @ y)`, the new loop computes the sum of `x.T @ y`. The multiplication by 2 follows after the loop.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class _HoistedSum:
     summed_equations
         Equations such as `x.T @ y`. The new loop sums their results.
     moved_equations
-        Equations such as the multiplication by 2. They move behind the loop.
+        Equations after the loop, such as the multiplication by 2.
     separate_sums
         Sums that move out of an inner loop, by the value that the inner loop stacks.
     has_product

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tofu.jax.frontend.equations import Equation, Loop, Operand, Step
+from tofu.jax.frontend.extrema import RESHAPING
 
-RESHAPING = frozenset(("broadcast_in_dim", "copy", "expand_dims", "reshape", "squeeze", "transpose"))
-"""Primitives whose result may be their operand, with another shape."""
+MAY_SHARE_MEMORY = RESHAPING | {"copy", "transpose"}
+"""Primitives whose result may have the memory of their operand."""
 NEVER_FUSED = frozenset(("conv_general_dilated", "dot_general", "fft", "sort"))
 """Primitives that XLA computes before an update starts."""
 
@@ -46,7 +47,7 @@ def _list_reshaped(operand: Operand, equation_by_result: Mapping[int, Equation])
     while isinstance(operand, int):
         arrays.add(operand)
         equation = equation_by_result.get(operand)
-        if equation is None or equation.primitive.name not in RESHAPING:
+        if equation is None or equation.primitive.name not in MAY_SHARE_MEMORY:
             break
         operand = equation.inputs[0]
     return arrays

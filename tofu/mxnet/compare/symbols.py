@@ -110,10 +110,10 @@ def avoid_blocked_layouts(symbol: Any, *_: Any) -> Any:
     return mx.sym.load_json(json.dumps(model))
 
 
-def write_unlabelled(symbol: Any, *_: Any) -> Any:
+def complete_ctc_loss(symbol: Any, *_: Any) -> Any:
     """Return a copy of the symbol with Tofu's CTCLoss.
 
-    MXNet does not write the results if no sample has a label, and the gradient of labels that do not fit.
+    MXNet's CTCLoss writes no results if no sample has a label, and no gradient of samples whose labels do not fit.
     """
     model = json.loads(symbol.tojson())
     for node in model["nodes"]:
@@ -146,7 +146,7 @@ CORRECTIONS: tuple[tuple[Callable[[Any, Shapes, Mapping[str, Any]], Any], str], 
     (split_readers, "MXNet adds to sums in place"),
     (avoid_blocked_layouts, "MXNet's gradient of LRN reads uninitialised memory"),
     (split_recurrences, "MXNet's own kernel of RNN computes several layers wrong"),
-    (write_unlabelled, "MXNet's CTCLoss does not write some results"),
+    (complete_ctc_loss, "MXNet's CTCLoss does not write some results"),
 )
 """Functions that change a symbol to avoid a mistake of MXNet on one device, with a description of the mistake.
 
