@@ -114,14 +114,23 @@ def backward_diff(d_out, *, n=1, axis=-1):
     return scatter(lambda *v: spread(v[:-1], v[-1]), {"k": n + 1}, names=names)
 
 
-@op("_npi_tril")
+def _local_diagonal(local):
+    rank, k = len(local.inputs[0].shape), local.attributes.get("k", 0)
+    row, column = f"i{rank - 2}", f"i{rank - 1}"
+    return k + local.start(row) - local.start(column) if local.has(row) else k
+
+
+TRIANGLE = {"bound": {"k": _local_diagonal}, "starts": tuple(f"i{d}" for d in range(8))}
+
+
+@op("_npi_tril", **TRIANGLE)
 def tril(data, *, k=0):
     if data.ndim == 1:
         return lambda y, x: where(position(x) - position(y) <= k, data[x], 0.0)
     return lambda *i: where(position(i[-1]) - position(i[-2]) <= k, data[i], 0.0)
 
 
-@op("_backward_tril")
+@op("_backward_tril", **TRIANGLE)
 def backward_tril(d_out, *, k=0, output_shapes):
     if len(output_shapes[0]) == 1:
         return lambda x: Sum(lambda y: where(position(x) - position(y) <= k, d_out[y, x], 0.0))

@@ -42,8 +42,12 @@ def cut(data, *, begin, end, step=()):
 @op("_backward_slice", **SLICE)
 def backward_cut(d_out, *, output_shapes, begin, end, step=()):
     slices = _slices(output_shapes[0], begin, end, step)
-    cell = lambda i: tuple(v * s + first for v, (first, s) in zip(i, slices, strict=True))
-    return scatter(lambda *i: (cell(i), d_out[i]), rank=d_out.ndim)
+    # The slice may be a single row, so dimensions without steps are split as the output.
+    narrow = [stride == 1 and d_out.shape[d] != output_shapes[0][d] for d, (_, stride) in enumerate(slices)]
+    extents = {f"i{d}": extent for d, extent in enumerate(output_shapes[0]) if narrow[d]}
+    cell = lambda i: tuple(v if n else v * s + first for v, n, (first, s) in zip(i, narrow, slices, strict=True))
+    source = lambda i: tuple(v - first if n else v for v, n, (first, _) in zip(i, narrow, slices, strict=True))
+    return scatter(lambda *i: (cell(i), d_out[source(i)]), extents, rank=d_out.ndim)
 
 
 def _reversed_dimensions(axis, rank):

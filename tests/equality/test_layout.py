@@ -120,6 +120,24 @@ def test_slices_with_strides_split_along_them():
     compare_split(model, 4, pin(("thin", "back", "turned", "like"), "i1"), steps=2)
 
 
+@pytest.mark.parametrize(
+    ("reduce", "moved"),
+    [
+        (lambda x: mx.sym.slice(x, begin=(3,), end=(4,)), 2 * 24),  # half of the row, there and back
+        (
+            lambda x: mx.sym.mean(x, axis=0),
+            3 * 48,
+        ),  # an all-reduce of the sums, and half of the gradient to each worker
+        (lambda x: mx.sym.np.mean(x.as_np_ndarray(), axis=0).as_nd_ndarray(), 3 * 48),
+        (lambda x: mx.sym.mean(x, axis=1, exclude=True), 3 * 48),
+    ],
+)
+def test_a_row_and_a_mean_of_a_split_weight_transfer_no_complete_part(reduce, moved):
+    weight = mx.sym.Variable("weight", shape=(24, 6), dtype="float64")
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(reduce(weight))), {}, 2)
+    assert compare_split(model, 2, {"weight": 0}, steps=2).partition.plan.communication_bytes <= moved
+
+
 @pytest.mark.parametrize("axis", ["r0_0", "r1_0"])
 def test_reshape_like_of_some_dimensions(axis):
     data, like = mx.sym.Variable("data"), mx.sym.Variable("like")

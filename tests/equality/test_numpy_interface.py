@@ -86,6 +86,7 @@ def build_deviations() -> PlainModel:
         numpy.std(data, axis=1),
         numpy.var(data),
         numpy.std(data, axis=(0, 1), ddof=2),
+        numpy.mean(data, axis=(0, 2)),
     ]
     loss = mx.sym.MakeLoss(mx.sym.sin(data.as_nd_ndarray()))
     outputs = [loss, *(mx.sym.BlockGrad((array * 2).as_nd_ndarray()) for array in found)]
@@ -96,8 +97,10 @@ def build_deviations() -> PlainModel:
 def test_deviations_equal_one_device():
     model = build_deviations()
     partition = bind_partitioned(model, 3, "float64").partition
-    names = [operator.name for operator in partition.graph.operators if operator.op in ("_npi_var", "_npi_std")]
-    assert len(names) == 4
+    names = [
+        operator.name for operator in partition.graph.operators if operator.op in ("_npi_var", "_npi_std", "_npi_mean")
+    ]
+    assert len(names) == 5
     for name in names:
         axes = list(feasible_axes(partition, name))
         assert any("r" in axis for axis in axes)
