@@ -2,6 +2,7 @@
 
 - Average pooling becomes a sum, and a division by the number of elements in each window. If padding is not counted, a
   window at the border of the image has fewer elements. MXNet's kernel would mistake a shard's border for the image's.
+  Global pooling would divide by the number of elements in a shard.
 - BilinearResize2D becomes a resize of the rows and a resize of the columns. MXNet's kernel derives the scale from the
   sizes. So each resize can only be split along the other dimension.
 - UpSampling (bilinear) becomes a deconvolution.
@@ -17,13 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import ceil
+from math import ceil, prod
+from typing import Any
 
 from tdl_ops.mxnet.attributes import CHANNELS_LAST, is_true, parse_attribute
 from tofu.graph import Operator
 from tofu.lowering.parts import Attributes, DimensionNames, Inputs, Lowering, Parts
 from tofu.mxnet.frontend.origin import find_origin
-from tofu.mxnet.lowerings.conventions import check_type, select_attributes
+from tofu.mxnet.lowerings.conventions import TYPES, check_type, select_attributes
 
 DIVIDE_BY_WINDOW = "_tofu_divide_by_window"
 SUM_POOLING = {"pool_type": "sum"}
@@ -35,18 +37,33 @@ def _read_extents(attributes: Attributes, name: str) -> tuple[int, ...]:
     return tuple(parse_attribute(attributes.get(name, "()"), ()))
 
 
-def _has_smaller_windows(operator: Operator, inputs: Inputs) -> bool:
+def _has_other_windows_in_shards(operator: Operator, inputs: Inputs) -> bool:
     attributes = operator.attributes
-    if attributes.get("pool_type") != "avg" or is_true(attributes, "global_pool"):
+    if attributes.get("pool_type") != "avg":
         return False
+    if is_true(attributes, "global_pool"):
+        return inputs[0].dtype in TYPES
     omits_padding = any(_read_extents(attributes, "pad")) and not is_true(attributes, "count_include_pad", True)
     return omits_padding or attributes.get("pooling_convention", "valid") != "valid"
 
 
+def _find_space(parts: Parts, slot: int) -> tuple[int, tuple[int, ...]]:
+    """Return the first dimension of an image's rows and columns, and their extents."""
+    shape = parts.shape(slot)
+    return (1, shape[1:-1]) if parts.whole.attributes.get("layout") in CHANNELS_LAST else (2, shape[2:])
+
+
+def _divide_by_size(parts: Parts, slot: int) -> dict[str, Any]:
+    """Return the arguments of an operator that divides the result of global pooling by the size of the image."""
+    first_dimension, space = _find_space(parts, slot)
+    names = ["b", *("" for _ in space)]
+    names.insert(1 if first_dimension == 2 else len(names), "c")
+    return {"op": "_div_scalar", "attributes": {"scalar": str(prod(space))}, "names": (tuple(names),) * 2}
+
+
 def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
     attributes = parts.whole.attributes
-    shape, is_channels_last = parts.shape(slot), attributes.get("layout") in CHANNELS_LAST
-    first_dimension, space = (1, shape[1:-1]) if is_channels_last else (2, shape[2:])
+    first_dimension, space = _find_space(parts, slot)
     kernel, stride, pad = (_read_extents(attributes, name) for name in ("kernel", "stride", "pad"))
     stride, pad = stride or (1,) * len(space), pad or (0,) * len(space)
     counted_pad = pad if is_true(attributes, "count_include_pad", True) else (0,) * len(space)
@@ -58,7 +75,7 @@ def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
             "pad": str(pad[d]),
             "begin": str(-counted_pad[d]),
             "end": str(extent + counted_pad[d]),
-            **({"layout": attributes["layout"]} if is_channels_last else {}),
+            **({"layout": attributes["layout"]} if first_dimension == 1 else {}),
         }
         for d, extent in enumerate(space)
     ]
@@ -77,15 +94,24 @@ def _add_divisions(parts: Parts, tensor: int, divisions: list[dict[str, str]], l
 def _expand_pooling(parts: Parts) -> None:
     (data,), out = parts.whole.inputs, parts.whole.outputs[0]
     out_tensor = parts.graph_tensors[out]
-    *inner_divisions, last_division = _list_divisions(parts, 0)
     sums = parts.inner_tensor("sum", out_tensor.shape, check_type(parts.whole, out_tensor.dtype))
     parts.inner_operator("sum", "Pooling", {**parts.whole.attributes, **SUM_POOLING}, (data,), (sums,))
+    if is_true(parts.whole.attributes, "global_pool"):
+        parts.last_operator(inputs=(sums,), **_divide_by_size(parts, 0))
+        return
+    *inner_divisions, last_division = _list_divisions(parts, 0)
     parts.last_operator(DIVIDE_BY_WINDOW, last_division, (_add_divisions(parts, sums, inner_divisions, out),))
 
 
 def _expand_pooling_backward(parts: Parts) -> None:
     d_out, data, out = parts.whole.inputs
-    inputs = (_add_divisions(parts, d_out, _list_divisions(parts, 1), d_out), data, out)
+    if is_true(parts.whole.attributes, "global_pool"):
+        tensor = parts.graph_tensors[d_out]
+        share = parts.inner_tensor("share", tensor.shape, check_type(parts.whole, tensor.dtype))
+        parts.inner_operator("share", inputs=(d_out,), outputs=(share,), **_divide_by_size(parts, 1))
+    else:
+        share = _add_divisions(parts, d_out, _list_divisions(parts, 1), d_out)
+    inputs = (share, data, out)
     origin = replace(find_origin(parts.whole), rewritten=SUM_POOLING)
     parts.last_operator(parts.whole.op, {**parts.whole.attributes, **SUM_POOLING}, inputs, origin=origin)
 
@@ -173,8 +199,8 @@ def _is_single(operator: Operator, inputs: Inputs) -> bool:
 
 
 LOWERINGS = {
-    "Pooling": Lowering(_expand_pooling, is_possible=_has_smaller_windows),
-    "_backward_Pooling": Lowering(_expand_pooling_backward, is_possible=_has_smaller_windows),
+    "Pooling": Lowering(_expand_pooling, is_possible=_has_other_windows_in_shards),
+    "_backward_Pooling": Lowering(_expand_pooling_backward, is_possible=_has_other_windows_in_shards),
     RESIZE: Lowering(_expand_resize),
     f"_backward{RESIZE}": Lowering(_expand_resize, is_possible=_has_one_gradient),
     "UpSampling": Lowering(_expand_upsampling, is_possible=_is_bilinear),
