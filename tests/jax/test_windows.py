@@ -38,6 +38,8 @@ CONSTANT = {
     "every second row": (lambda y: y[::2] * 2, lambda k: 0),
     "odd rows and columns": (lambda y: y[1::2, 1::2] * 2, lambda k: 0),
     "pairs": (lambda y: y[:-1:2] + y[1::2], lambda k: 0),
+    "every second element of a row": (lambda y: y[3, ::2] * 2, lambda k: 2 * ROW),
+    "every second element of some rows": (lambda y: y[2:5, 1::2] * 2, lambda k: 4 * ROW),
     "every second row is set": (lambda y: y.at[::2].set(1.0), lambda k: 0),
     "odd rows are added to": (lambda y: y.at[1::2].add(y[::2]), lambda k: 0),
     "rows between zeros": (lambda y: lax.pad(y, 0.0, ((1, 2, 3), (0, 1, 1))) * 2, lambda k: 0),

@@ -214,6 +214,24 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
     return builder.substitute(equation, lambda x: pad(x, number), equation.inputs[:1])
 
 
+def _cut_before_steps(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Let a first slice cut dimensions without steps. A slice with steps reads all of them, unless it is split there."""
+    begins, ends, steps = (equation.params[name] for name in ("start_indices", "limit_indices", "strides"))
+    extents = builder.find_type(equation.inputs[0]).shape
+    bounds = [
+        (b, e) if step == 1 else (0, n) for b, e, n, step in zip(begins, ends, extents, steps or (), strict=False)
+    ]
+    if steps is None or set(steps) == {1} or bounds == [(0, n) for n in extents]:
+        return None
+    later_begins = [0 if step == 1 else begin for begin, step in zip(begins, steps, strict=True)]
+    later_ends = [end - begin if step == 1 else end for begin, end, step in zip(begins, ends, steps, strict=True)]
+
+    def cut(x: Any) -> Any:
+        return lax.slice(lax.slice(x, *zip(*bounds, strict=True)), later_begins, later_ends, steps)
+
+    return builder.substitute(equation, cut, equation.inputs)
+
+
 def _slice_key_data(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Slice or update the integers of random keys, because XLA cannot mask or add keys."""
     if not types[0].is_key:
@@ -274,6 +292,7 @@ PLANNING_RULES: Mapping[str, tuple[Rule, ...]] = {
     "pad": (_pad_between,),
     "rev": (cancel_reversals,),
     "scatter": (rewrite_scatter,),
+    "slice": (_cut_before_steps,),
 }
 """Rules that make plans communicate less. They do not apply to random keys."""
 
