@@ -1,68 +1,85 @@
 """Find slice updates that XLA on CPUs may compute in place too early.
 
 In `lax.dynamic_update_slice(x, 2 * x[:3], (1,))`, the update reads elements that it overwrites. If `x` is a reshaped array,
-jaxlib 0.6 writes them before it has read them all.
+jaxlib 0.6 writes them before it has read them all. XLA merges and moves operations, so it may also see a reshaped array in
+`cumsum(x) * 2`, or in two equal results. An update is therefore returned if anything that it reads also went into `x`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tofu.jax.frontend.equations import Equation, Loop, Operand, Step
-from tofu.jax.frontend.extrema import RESHAPING
 
-MAY_SHARE_MEMORY = RESHAPING | {"copy", "transpose"}
-"""Primitives whose result may have the memory of their operand."""
+UPDATE = "dynamic_update_slice"
 NEVER_FUSED = frozenset(("conv_general_dilated", "dot_general", "fft", "sort"))
 """Primitives that XLA computes before an update starts."""
 
 
 def find_overwriting_updates(step: Step) -> frozenset[int]:
-    """Return the results of each `dynamic_update_slice` whose update reads the updated array.
+    """Return the results of each `dynamic_update_slice` whose update may read the updated array.
 
-    In loops, only updates of reshaped arrays are returned, because the others are right, and much faster in place.
+    Updates of a value that a loop carries are left out. They are right, and much faster in place.
     """
     equation_by_result = {number: equation for equation in step.walk() for number in equation.outputs}
+    same_values = dict(_list_same_values(step.equations))
+
+    def list_read(number: int) -> Sequence[Operand]:
+        if number in same_values:
+            return [same_values[number]]
+        equation = equation_by_result.get(number)
+        return () if equation is None or equation.primitive.name in NEVER_FUSED else equation.inputs
+
+    def list_updated(number: int) -> Sequence[Operand]:
+        equation = equation_by_result.get(number)
+        is_update = equation is not None and equation.primitive.name == UPDATE
+        return list_read(number)[: 1 if is_update else None]
+
     found = set()
-    for equation, is_in_loop in _walk(step.equations, is_in_loop=False):
-        if equation.primitive.name == "dynamic_update_slice":
+    for equation, carried in _walk(step.equations, frozenset()):
+        if equation.primitive.name == UPDATE:
             operand, update = equation.inputs[:2]
-            arrays = _list_reshaped(operand, equation_by_result)
-            if (len(arrays) > 1 or not is_in_loop) and _reads(update, arrays, equation_by_result):
-                found.add(equation.outputs[0])
+            if not _is_carried(operand, carried, equation_by_result):
+                updated = set(_walk_back([operand], list_updated))
+                if any(number in updated for number in _walk_back([update], list_read)):
+                    found.add(equation.outputs[0])
     return frozenset(found)
 
 
-def _walk(items: Sequence[Equation | Loop], is_in_loop: bool) -> Iterator[tuple[Equation, bool]]:
+def _walk(items: Sequence[Equation | Loop], carried: frozenset[int]) -> Iterator[tuple[Equation, frozenset[int]]]:
+    """Yield each equation, and the values that the loops around it carry."""
     for item in items:
         if isinstance(item, Loop):
-            yield from _walk(item.equations, is_in_loop=True)
+            own = {carry.value for carry in item.carries} if item.length > 1 else ()
+            yield from _walk(item.equations, carried.union(own))
         else:
-            yield item, is_in_loop
+            yield item, carried
 
 
-def _list_reshaped(operand: Operand, equation_by_result: Mapping[int, Equation]) -> set[int]:
-    """Return an operand, and the arrays that it is reshaped from."""
-    arrays: set[int] = set()
-    while isinstance(operand, int):
-        arrays.add(operand)
-        equation = equation_by_result.get(operand)
-        if equation is None or equation.primitive.name not in MAY_SHARE_MEMORY:
-            break
+def _list_same_values(items: Sequence[Equation | Loop]) -> Iterator[tuple[int, Operand]]:
+    """Yield the values that loops of one iteration carry, with equal values. XLA removes such loops."""
+    for item in items:
+        if isinstance(item, Loop):
+            yield from _list_same_values(item.equations)
+            for carry in item.carries if item.length == 1 else ():
+                yield from ((carry.value, carry.first), (carry.last, carry.following))
+
+
+def _is_carried(operand: Operand, carried: frozenset[int], equation_by_result: Mapping[int, Equation]) -> bool:
+    """Return True for a value that a loop carries, and for an update of it."""
+    while operand not in carried:
+        equation = equation_by_result.get(operand) if isinstance(operand, int) else None
+        if equation is None or equation.primitive.name != UPDATE:
+            return False
         operand = equation.inputs[0]
-    return arrays
+    return True
 
 
-def _reads(update: Operand, arrays: set[int], equation_by_result: Mapping[int, Equation]) -> bool:
-    waiting, seen = [update], set()
+def _walk_back(operands: Iterable[Operand], list_parents: Callable[[int], Sequence[Operand]]) -> Iterator[int]:
+    waiting, seen = list(operands), set()
     while waiting:
         operand = waiting.pop()
-        if not isinstance(operand, int) or operand in seen:
-            continue
-        if operand in arrays:
-            return True
-        seen.add(operand)
-        equation = equation_by_result.get(operand)
-        if equation is not None and equation.primitive.name not in NEVER_FUSED:
-            waiting += equation.inputs
-    return False
+        if isinstance(operand, int) and operand not in seen:
+            seen.add(operand)
+            yield operand
+            waiting += list_parents(operand)
