@@ -43,8 +43,8 @@ class ComparedOperator:
     On k workers, the best algorithm transfers `least(k)` bytes.
     """
 
-    jax: Callable[..., Any] | None
-    mxnet: Callable[..., Any] | None
+    jax: Any
+    mxnet: Any
     least: Callable[[int], float]
     algorithm: str
     others: tuple[Any, ...] = ()

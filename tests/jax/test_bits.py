@@ -53,3 +53,24 @@ def test_random_keys_can_be_sliced_and_updated(workers):
     made = tofu.jax.partition(step, workers, arguments, hints={"keys": 0})
     for ours, expected in zip(made(*arguments), jax.jit(step)(*arguments), strict=True):
         np.testing.assert_array_equal(ours, expected)
+
+
+@pytest.mark.parametrize("index_type", ["uint8", "int32", "int64"])
+def test_random_keys_in_a_loop(index_type):
+    def step(keys):
+        add = lambda i, total: total + jax.random.uniform(keys[i.astype(index_type)], (8, 4))  # noqa: E731
+        return lax.fori_loop(0, 4, add, jnp.zeros((8, 4)))
+
+    with in_double_precision():
+        keys = jax.random.split(jax.random.key(0), 4)
+        made = tofu.jax.partition(step, 2, (keys,))
+        np.testing.assert_allclose(made(keys), step(keys), rtol=1e-12)
+        assert made.memory_report().worker.arguments_bytes > 0
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz"])
+@pytest.mark.parametrize("reduce", [lax.reduce_max, lax.reduce_min])
+def test_extremes_of_eight_bits_keep_nan(reduce, dtype):
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(12, 5)), "float32").at[11, 3].set(jnp.nan).astype(dtype)
+    made = tofu.jax.partition(lambda x: reduce(x, (0,)), 3, (x,), hints={reduce.__name__: "i0"})
+    np.testing.assert_array_equal(np.asarray(made(x), "float32"), np.asarray(reduce(x, (0,)), "float32"))

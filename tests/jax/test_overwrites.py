@@ -14,6 +14,8 @@ UPDATES = {
     "set": lambda z: z.at[1:4].set(2 * z[0:3]),
     "update": lambda z: lax.dynamic_update_slice(z, 2 * z[0:3], (1, 0)),
     "reversed": lambda z: lax.dynamic_update_slice(z, z[:3, ::-1], (0, 0)),
+    "after a product": lambda z: (z * 1).at[1:4].set(2 * z[0:3]),
+    "of a maximum over one row": lambda z: lax.dynamic_update_slice(z[None].max(0), 2 * z[0:3], (1, 0)),
     "reshaped": lambda z: lax.dynamic_update_slice(z.reshape(2, -1, z.shape[1]), 2 * z[None, :3], (0, 1, 0)),
 }
 
@@ -27,6 +29,31 @@ def test_an_update_reads_the_old_elements(name, workers, shape):
     with jax.disable_jit():
         expected = step(x)
     np.testing.assert_array_equal(tofu.jax.partition(step, workers, (x,))(x), expected)
+
+
+def update(z):
+    return z.at[1:4].set(2 * z[0:3])
+
+
+STEPS = {
+    "equal arrays": lambda x: jnp.cumsum(x, 0).at[1:4].set(2 * jnp.cumsum(x, 0)[0:3]),
+    "in a loop": lambda x: lax.fori_loop(0, 3, lambda _, x: update(jnp.cumsum(x, 0) % 97), x),
+    "equal arrays in a loop": lambda x: lax.fori_loop(
+        0, 3, lambda _, x: jnp.cumsum(x, 0).at[1:4].set(2 * jnp.cumsum(x, 0)[0:3]), x
+    ),
+    "in a loop of one iteration": lambda x: lax.scan(
+        lambda z, _: (update(z), None), jnp.cumsum(x, 0) * 2, None, length=1
+    )[0],
+}
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("name", STEPS)
+def test_xla_merges_and_moves_operations_before_an_update(name, workers):
+    x = np.arange(64 * 512, dtype="int32").reshape(64, 512) % 7
+    with jax.disable_jit():
+        expected = STEPS[name](x)
+    np.testing.assert_array_equal(tofu.jax.partition(STEPS[name], workers, (x,))(x), expected)
 
 
 @pytest.mark.parametrize("first", [0, 1, 5])
@@ -52,4 +79,5 @@ def test_other_updates_stay_in_place():
 
     assert _count(lambda x: lax.dynamic_update_slice(x + 1, x[:3] @ jnp.ones((4, 4)), (1, 0))) == 0
     assert _count(fill) == 0
+    assert _count(lambda x: lax.fori_loop(0, 3, lambda _, x: update(x).at[5:7].set(x[:2]), x)) == 0
     assert _count(lambda x: lax.dynamic_update_slice(x, x[:3] + 1, (1, 0))) == 1

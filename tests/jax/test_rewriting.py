@@ -12,6 +12,7 @@ from tests.jax.comparison import check_step
 from tofu.errors import UndescribedOperatorError, UnsupportedError
 from tofu.jax.frontend import rewriting
 from tofu.jax.frontend.trace import trace_step
+from tofu.jax.frontend.versions import in_double_precision
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(256, 256)), jnp.float32)
 
@@ -105,6 +106,21 @@ PADDED = ((1, 2, 1), (-1, 3, 2))
 )
 def test_pads_with_any_value(step):
     list_primitives(step, X)
+
+
+def test_pads_in_double_precision():
+    with in_double_precision():
+        check_step(lambda x: jnp.pad(x, ((1, 2), (0, 1)), constant_values=x.min()), 3, np.ones((11, 6)), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "strict_rules", [lambda: jax.numpy_dtype_promotion("strict"), lambda: jax.numpy_rank_promotion("raise")]
+)
+def test_strict_rules_for_types_and_shapes_hold_for_the_step_alone(strict_rules):
+    table, words = np.ones((300, 64), "float32"), np.arange(8, dtype="int32") * 3
+    with strict_rules():
+        for hints in ({}, {"table": 0}, {"words": 0}):
+            check_step(lambda table, words: (table * np.float32(0.9), table[words]), 4, table, words, hints=hints)
 
 
 def make_primitive(implementation):

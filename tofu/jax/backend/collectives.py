@@ -181,9 +181,11 @@ def _find_maximum(array: Any, axis_names: tuple[str, ...]) -> Any:
     """
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         return _reduce_in_parts(jnp.max, array, axis_names)
-    integer_type = {2: jnp.int16, 4: jnp.int32, 8: jnp.int64}.get(array.dtype.itemsize)
-    if not jnp.issubdtype(array.dtype, jnp.floating) or integer_type is None:
+    if not jnp.issubdtype(array.dtype, jnp.floating):
         return lax.pmax(array, axis_names)
+    if array.dtype.itemsize == 1:  # the types of eight bits have NaN in different places
+        return _find_maximum(array.astype(jnp.bfloat16), axis_names).astype(array.dtype)
+    integer_type = {2: jnp.int16, 4: jnp.int32, 8: jnp.int64}[array.dtype.itemsize]
     nan = jnp.asarray(jnp.nan, array.dtype)
     integers = lax.bitcast_convert_type(jnp.where(jnp.isnan(array), nan, array), integer_type)
     return lax.bitcast_convert_type(_reorder_negative(lax.pmax(_reorder_negative(integers), axis_names)), array.dtype)

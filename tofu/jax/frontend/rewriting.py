@@ -241,7 +241,10 @@ def _slice_key_data(builder: StepBuilder, equation: Equation, types: Sequence[Va
     def move(*operands: Any) -> Any:
         arrays, starts = map(jax.random.key_data, operands[:count]), operands[count:]
         operand, *update = arrays
-        begins = (*starts, *(np.int32(0) for _ in range(operand.ndim - rank)))
+        begins = (
+            *starts,
+            *(lax.full_like(starts[0], 0) if starts else np.int32(0) for _ in range(operand.ndim - rank)),
+        )
         if update:
             bits = lax.dynamic_update_slice(operand, *update, begins)
         else:
@@ -264,6 +267,7 @@ def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[Va
         is_element = jnp.full(shape, True)
         for d, (extent, (low, high, inner)) in enumerate(zip(x.shape, config, strict=True)):
             if low or high or inner:
+                low, inner = int(low), int(inner)  # jnp.pad passes np.int64
                 position = lax.broadcasted_iota(np.int32, shape, d) - low
                 is_element &= (position >= 0) & (position <= (extent - 1) * (inner + 1))
                 is_element &= lax.rem(position, np.int32(inner + 1)) == 0

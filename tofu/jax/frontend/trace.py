@@ -44,6 +44,7 @@ from tofu.jax.frontend.versions import (
     forget_sharding,
     is_constraint,
     list_parameters,
+    use_default_promotion,
 )
 from tofu.jax.kernels.equations import describe_kernel
 from tofu.jax.kernels.mapped import inline_in_bodies, inline_shard_map
@@ -228,7 +229,9 @@ class StepBuilder:
         """Add the equations of `function(*operands)`, with the line of `equation`. Return the results."""
         types = map(self.find_type, operands)
         shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type) for type_ in types]
-        closed, first_added = jax.make_jaxpr(function)(*shapes), len(self.equations)
+        first_added = len(self.equations)
+        with use_default_promotion():
+            closed = jax.make_jaxpr(function)(*shapes)
         results = self.inline_closed(closed, operands, equation, scope)
         self.equations[first_added:] = [
             replace(added, line=equation.line) if isinstance(added, Equation) else added

@@ -188,17 +188,23 @@ def _list_lines(traceback: Any) -> Iterator[str]:
             yield f"{frame.file_name}:{frame.line_num}"
 
 
+@contextmanager
+def use_default_promotion() -> Iterator[None]:
+    """Trace Tofu's own operations by JAX's default rules for types and shapes, even if the user has set strict rules."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checked: bool = False) -> Any:
     """Return `jax.shard_map` of a function that always runs under `mesh`.
 
     If `is_checked` is True, tracing raises TypeError or ValueError if JAX cannot prove that replicas are equal.
     """
     mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=is_checked)
-    if not hasattr(jax.sharding, "use_abstract_mesh"):
-        return mapped  # before JAX 0.7, the caller's mesh makes no difference
+    meshes: Any = jax.sharding if hasattr(jax.sharding, "use_abstract_mesh") else import_module("jax._src.mesh")  # 0.6
 
     def run(*arguments: Any) -> Any:
-        with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+        with meshes.use_abstract_mesh(mesh.abstract_mesh), use_default_promotion():
             return mapped(*arguments)
 
     return run
