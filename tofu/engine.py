@@ -66,7 +66,7 @@ class FrontEnd(LowerableOperators, Protocol):
     def draws(self, operator: Operator, for_training: bool) -> bool:
         """Return True if `operator` draws random numbers.
 
-        If `for_training` is False, dropout does not count, for example.
+        Dropout usually draws only if `for_training` is True.
         """
 
 
@@ -103,7 +103,7 @@ class Backend(Protocol):
         worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Raise InternalError if the graph `execution`, which `build` returned, is wrong.
+        """Raise InternalError if `execution`, a graph from `build`, is wrong.
 
         For example, it must transfer `communication_bytes` between workers.
         """

@@ -123,7 +123,7 @@ def suggest_several(name: str, known: Collection[str]) -> str:
 
 
 def explain_call(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for functions. If they are called with wrong arguments, the error shows `example`."""
+    """Return a decorator. If the decorated function gets wrong arguments, the error shows `example`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = signature(function)

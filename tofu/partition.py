@@ -27,9 +27,9 @@ def partition(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     *arguments
         The number of devices. For JAX, then a tuple of example arguments: arrays, or their shapes.
     **options
-        Options of the function above that partitions this kind of model. All three functions have `plan`, `hints`,
-        `replicate`, `memory_limit`, `topology`, `algorithm`, `search_seconds`, `undescribed`, `on_infeasible` and
-        `cache`. The number of devices can also be passed as `workers` or, for MXNet, as `ngpus`.
+        Options of the function for this kind of model. All three functions have `plan`, `hints`, `replicate`,
+        `memory_limit`, `topology`, `algorithm`, `search_seconds`, `undescribed`, `on_infeasible` and `cache`. The
+        number of devices can also be passed as `workers` or, for MXNet, as `ngpus`.
 
     Returns
     -------

@@ -51,7 +51,7 @@ AxisChoice = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Undescribed:
-    """The cost of an operator without a valid description, which every worker computes whole.
+    """The cost of computing an operator on every worker, because it has no valid description.
 
     Attributes
     ----------
@@ -87,17 +87,17 @@ class Plan:
     workers, factors
         The number of workers, and its prime factors, one for each round (section 5.2).
     tensors
-        Name of a tensor -> the dimension that each round splits, or None if the round replicates it.
+        Name of a tensor -> the dimension that each round splits, such as (0, None). None replicates.
     operators
-        Name of an operator -> the axis that each round splits, or None if the round replicates it. The operator's
+        Name of an operator -> the axis that each round splits, such as ("b", None). None replicates. The operator's
         description names the axes.
     communication_bytes
         Bytes that workers read from each other's memory in one training step.
     step_bytes
         The bytes that each round adds to `communication_bytes`. Negative if a round saves bytes.
     level_bytes
-        The bytes that cross each level of the interconnect, from the top, one level per round. A transfer crosses the
-        level of the first round that separates its two workers. Empty for old plans.
+        The bytes that cross each level of the interconnect, one level for each round. A transfer crosses the level of
+        the first round that separates its two workers. Empty for old plans.
     bandwidths, latencies
         Speed of each level in bytes per second, and its delay in microseconds. Empty if the search did not use them.
     level_waits
@@ -156,7 +156,7 @@ class Plan:
 
     @property
     def communication_seconds(self) -> float | None:
-        """Seconds of communication in one training step, without overlap of transfers. None without `bandwidths`."""
+        """Seconds of communication in one training step, one transfer at a time. None without `bandwidths`."""
         if not self.bandwidths:
             return None
         transfers, waits = (

@@ -34,10 +34,10 @@ class Combine(IntEnum):
 
 
 class Row(NamedTuple):
-    """Range of one tensor dimension that a part of an operator accesses.
+    """The positions that a part of an operator accesses in one tensor dimension.
 
-    For example, `Row(((0, 2),), 0, 3)` stands for the index 2 * i + k, in which i is axis number 0, and 0 <= k < 3. A
-    part with i in [4, 6) accesses [8, 13). If no axis in `terms` is split, the part accesses the whole dimension.
+    For example, `Row(((0, 2),), 0, 3)` is the index 2 * i + k with 0 <= k < 3, where i is axis 0. A part with
+    4 <= i < 6 accesses positions 8 to 12. If no axis in `terms` is split, the part accesses the whole dimension.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -48,8 +48,7 @@ class Row(NamedTuple):
 class Absent(NamedTuple):
     """A dimension that one tensor of an operator lacks, such as the new dimension in `np.stack`.
 
-    `dimension` is its number in the larger tensor. `row` is its range for one part. The smaller tensor is at position
-    0.
+    `dimension` is its number in the larger tensor. A part accesses the smaller tensor if its range of `row` contains 0.
     """
 
     dimension: int
@@ -96,7 +95,7 @@ class OutputAccess:
     absent
         A dimension of the inputs that this output lacks, or None.
     has_zero_terms
-        False if a term of a sum can be nonzero for zero inputs, such as exp(a).
+        True if every term of a sum is zero for zero inputs, unlike exp(a).
     """
 
     rows: tuple[Row, ...]
@@ -172,7 +171,7 @@ class OperatorAccess:
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def with_description_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """Return a copy of `ranges` (axis -> range) with the axis names of the operator's description."""
+        """Return `ranges` (axis -> range) with the axes named as in the operator's description."""
         if self.description_names is None:
             return ranges
         return {self.description_names[axis]: value for axis, value in ranges.items() if axis in self.description_names}

@@ -2,7 +2,7 @@
 
 - Each function and arithmetic operator is one operation for each element that it computes. A reduction is one operation
   for each element that it reduces.
-- A value that does not depend on a variable, such as a mean, is counted once for all values of this variable.
+- A value that several elements use, such as a mean, is counted once.
 - `where(position(v) == x, value, 0)` selects one element, and counts as one lookup.
 
 A *contraction* is a sum of products in which each factor is used several times, such as a matrix product or a
@@ -33,7 +33,7 @@ Variables = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Operations:
-    """Number of arithmetic operations: `per_point`, times the product of the lengths of `variables`.
+    """Number of arithmetic operations: `per_point` for each combination of values of `variables`.
 
     For the sum over k of a[i, k] * b[k, j], `variables` are (i, j, k), and `depth` is (k,). `reuse` has the variables
     that each factor lacks: (j,) for a, and (i,) for b.

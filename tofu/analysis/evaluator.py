@@ -18,7 +18,10 @@ from tofu.tdl.expression import ExtentSymbol, extent_symbol
 
 
 class IndexNumbers(NamedTuple):
-    """An index at given shapes: terms (("i", 2),), lower 0, upper 2 for 2 * i + k with 0 <= k <= 2."""
+    """An index at given shapes.
+
+    For 2 * i + k with 0 <= k <= 2, `terms` is (("i", 2),), `lower` is 0, and `upper` is 2.
+    """
 
     terms: tuple[tuple[str, int], ...]
     lower: int

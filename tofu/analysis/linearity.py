@@ -100,7 +100,7 @@ def is_zero(value: Value) -> bool:
 class MovedElement(NamedTuple):
     """An input element that an operator copies to an output.
 
-    If `chosen` is ("i", 2), it is copied only to output elements with i = 2, and all others are zero.
+    If `chosen` is ("i", 2), output elements with i = 2 are copies, and output elements with other i are zero.
     """
 
     element: Element

@@ -22,7 +22,7 @@ Indices = tuple[IndexNumbers, ...] | None
 class AbsentElement(NamedTuple):
     """A dimension that one tensor of an operator lacks, such as the new dimension in `np.stack`.
 
-    `axis` is the dimension's index variable, and `position` is the place of the smaller tensor in this dimension.
+    `axis` is the dimension's index variable. In np.stack([a, b]), `position` is 0 for a, and 1 for b.
     """
 
     dimension: int

@@ -18,9 +18,9 @@ def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces elements that two workers share, such as 0 for a sum.
+    """Return the number that replaces duplicate elements: 0 for a sum, 1 for a product.
 
-    Return None if nothing needs to be replaced, as for a maximum.
+    Elements are duplicate if the parts of two workers overlap. Return None if they may count twice, as for a maximum.
     """
     neutral_numbers = {
         NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE

@@ -28,7 +28,7 @@ NVRTC = (
 
 
 class Finding(NamedTuple):
-    """The result of one check. `remedy` is empty if the user has to do nothing."""
+    """The result of one check. `remedy` tells the user what to do; "" if the check passed."""
 
     subject: str
     found: str

@@ -52,7 +52,7 @@ def verify_model(
     For a JAX step, every result is compared. If the file has only the shape of an argument, the argument gets random
     numbers; integers are from 0 to 7. If this machine has too few devices, virtual CPU devices take their place.
 
-    The exit status is 1 if results differ, or if workers do not read as many bytes from each other as planned.
+    The exit status is 1 if results differ, or if workers transfer more or fewer bytes than planned.
 
     \b
     Examples:

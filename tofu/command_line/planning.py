@@ -145,8 +145,8 @@ class _CheckingLayers(Observer):
 def memory(model_request: ModelRequest, device_memory: str | None, optimizer: str, memory_plot: Path | None) -> None:
     """Show the memory of a training step of MODEL.
 
-    Prints the memory that the step needs on one device alone, and on every worker of a plan. With --workers 1, only
-    the first is printed. The command reads shapes only. It neither reads parameters nor allocates memory for the model.
+    Prints the memory that the step needs on one device, and on every worker of a plan. With --workers 1, prints one
+    device only. The command reads shapes only. It neither reads parameters nor allocates memory for the model.
 
     For an MXNet symbol, sizes are exact to the byte, except the workspace of convolutions, which is estimated. For
     a JAX step, the sizes of arguments and results are exact, and the memory of temporary arrays is predicted.

@@ -124,9 +124,9 @@ def takes_model(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds the argument MODEL and the planning options to a command.
 
-    The command receives them as a `ModelRequest`. For a command that supports only MXNet or only JAX, pass `only`, and
-    in `instead` advice for users of the other. `stores=False` leaves out `--uneven` and `--donate`. `context` is passed
-    to the function `read_request` of the engine.
+    The command receives them as a `ModelRequest`. If `only` is an engine, models of other engines raise an error that
+    ends with the advice `instead`. `stores=False` leaves out `--uneven` and `--donate`. `context` is passed to the
+    engine's function `read_request`.
     """
     options: tuple[Decorator, ...] = (MODEL, *PLANNING) if only == JAX else (MODEL, SHAPE, *PLANNING, UNROLL)
     if only != MXNET:

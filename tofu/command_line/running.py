@@ -87,5 +87,5 @@ def print_outcome(
 
 
 def list_explained_cuts(results: Iterable[Any]) -> list[str]:
-    """Return lines with the splits that Tofu rejects although the kernel computes them correctly, and the reasons."""
+    """Return a line for each correct split that Tofu rejects, with the reason."""
     return [f"{missing.op}: {missing.cut}: {reason}" for result in results for missing, reason in result.explained]

@@ -108,9 +108,9 @@ def advise(
     """Recommend a number of devices and a plan for MODEL.
 
     Simulates several ways to train on a machine, each on several numbers of devices: the default plan ("everything
-    split"), the plan that replicates as much as memory allows ("replicas within memory"), and data parallelism. Prints
-    a table of these and of one device alone, the fastest that fits first. Recommends fewer devices if more devices gain
-    less than 5 %.
+    split"), the plan that replicates as much as memory allows ("replicas within memory"), and data parallelism. Also
+    simulates one device. Prints a table, the fastest plan that fits first. Recommends fewer devices if more devices
+    gain less than 5 %.
 
     Each time has a range. One end assumes that the machine computes 30 % faster and moves data 30 % slower than its
     file describes. The other end assumes the reverse.

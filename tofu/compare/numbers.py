@@ -63,8 +63,8 @@ def relative_error(found: Array, expected: Array, least: float = TINIEST) -> flo
 def compare_numbers(found: RunNumbers, expected: RunNumbers, cancelled: float = CANCELLED) -> tuple[Difference, ...]:
     """Return the relative error of every tensor in `expected`.
 
-    If a gradient is smaller than `cancelled * g`, it may be only rounding noise. Its error is then relative to `g`, the
-    largest number in all gradients.
+    Let g be the largest magnitude in all gradients. A gradient below `cancelled * g` may be rounding noise. Its error
+    is relative to g.
     """
     magnitudes = {name: float(np.abs(gradient).max()) for name, gradient in expected.gradients.items()}
     largest = max(magnitudes.values(), default=0.0)

@@ -1,7 +1,7 @@
 """Layers of a model, which are the rows of a printed plan.
 
-A layer consists of the operators from one line of the user's program, in one part of the model. If lines are unknown, a
-layer is a forward operator with its gradient.
+A layer has the operators from one line of the user's program, in one scope such as `encoder/block_0`. If lines are
+unknown, a layer is a forward operator with its gradient.
 """
 
 from __future__ import annotations

@@ -44,9 +44,9 @@ class Tensor:
     shape, dtype
         The shape of the whole tensor in elements, and NumPy's name of the type.
     is_inner
-        True if the user's model does not have this tensor, because `tofu.lowering` added it. Plans do not list it.
+        True if `tofu.lowering` added the tensor to the user's model. Plans do not list it.
     times
-        How often the tensor is transferred in a training step: once, or in each iteration of its loop.
+        Number of transfers in a training step: 1, or the number of iterations of the tensor's loop.
     addends
         The number of iterations if a loop sums the tensor before the transfer, otherwise 1.
     """
@@ -98,8 +98,8 @@ class Operator:
     sums_gradients
         True if the operator adds up the gradients of a tensor that several operators read.
     leader
-        The number of the first *part*, if this is a later part. Parts are smaller operators that replace one operator
-        (`tofu.lowering`). They are split alike.
+        For a later *part*, the number of the first part. Parts are smaller operators that replace one operator
+        (`tofu.lowering`), and are split alike.
     is_inner
         True for all parts except the last. Plans do not list inner parts.
     is_added
@@ -253,9 +253,9 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """For each operator, the number of the operator that plans list for it.
+        """For each operator, the number of the operator under which plans list it.
 
-        If several smaller operators replace an operator of the model, plans list only the last.
+        Smaller operators that replace one operator are listed under the last of them.
         """
         last_part_by_leader = {
             operator.leader: position
@@ -274,7 +274,7 @@ class Graph:
 
     @cached_property
     def tensor_labels(self) -> tuple[int, ...]:
-        """A number for each tensor, equal for tensors that differ only in their names."""
+        """A number for each tensor. Tensors have the same number if only their names differ."""
         return tuple(
             make_label(tensor.kind, tensor.shape, tensor.dtype, *([tensor.times] if tensor.times > 1 else []))
             for tensor in self.tensors
@@ -282,7 +282,7 @@ class Graph:
 
     @cached_property
     def operator_labels(self) -> tuple[int, ...]:
-        """A number for each operator, equal for operators that differ only in their names."""
+        """A number for each operator. Operators have the same number if only their names differ."""
         return tuple(
             make_label(o.op, sorted(o.attributes.items()), [self.tensors[t].shape for t in (*o.inputs, *o.outputs)])
             for o in self.operators

@@ -100,7 +100,7 @@ def import_mxnet() -> None:
 
 
 def import_native_layer() -> None:
-    """Import `tofu._mxnet`. Raise ImportError if it was built for CUDA and MXNet was not, or the reverse."""
+    """Import `tofu._mxnet`. Raise ImportError if only one of `tofu._mxnet` and MXNet was built for CUDA."""
     import mxnet
 
     _mxnet = import_native("_mxnet")
@@ -114,7 +114,7 @@ def import_native_layer() -> None:
 
 
 def prepare() -> None:
-    """Restore the names that NumPy removed and load CUDA libraries, for the import of MXNet."""
+    """Prepare the import of MXNet: restore NumPy's removed names, and load CUDA libraries."""
     restore_numpy_names()
     check_flavours()
     load_cuda_libraries()

@@ -10,7 +10,10 @@ from tofu.lowering.parts import Lowerings, Parts, find_lowering
 
 
 def lower(graph: Graph, lowerings: Lowerings, is_lowered: Callable[[Operator], bool] = lambda operator: True) -> Graph:
-    """Replace operators by smaller ones, if they have a lowering (a rule for this) and `is_lowered` returns True."""
+    """Replace operators by smaller operators, by the rules in `lowerings`.
+
+    An operator stays if `is_lowered` returns False.
+    """
     if all(find_lowering(lowerings, operator, graph.tensors) is None for operator in graph.operators):
         return graph
     operators: list[Operator] = []

@@ -32,11 +32,11 @@ class Parts:
     tensors: list[Tensor] = field(default_factory=list)
 
     def shape(self, number: int) -> tuple[int, ...]:
-        """Return the shape of an input of the whole operator."""
+        """Return the shape of input `number` of the replaced operator."""
         return self.graph_tensors[self.whole.inputs[number]].shape
 
     def output_shape(self, number: int) -> tuple[int, ...]:
-        """Return the shape of an output of the whole operator."""
+        """Return the shape of output `number` of the replaced operator."""
         return self.graph_tensors[self.whole.outputs[number]].shape
 
     def inner_tensor(self, name: str, shape: tuple[int, ...], dtype: str = "float64") -> int:
@@ -55,7 +55,7 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add one of the smaller operators, except the last. `names` are its `Operator.dimension_names`."""
+        """Add a smaller operator before the last one. `names` are its `Operator.dimension_names`."""
         full_name = f"{self.whole.name}/{name}"
         self._add(full_name, op, attributes, inputs, outputs, is_inner=True, origin=origin, dimension_names=names)
 
@@ -69,7 +69,7 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add the last of the smaller operators, with the name and outputs of the whole operator.
+        """Add the last smaller operator. It takes the name and the outputs of the replaced operator.
 
         If it writes only some of these outputs, pass them as `outputs`.
         """
@@ -101,7 +101,7 @@ class Lowering:
     expand
         Function that adds the smaller operators to a `Parts` object.
     as_whole
-        Function that returns the operator to run if it is not replaced.
+        Function that returns the operator to run if the rule is not used.
     in_inference
         Function that changes the operator's attributes for inference.
     is_possible

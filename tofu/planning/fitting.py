@@ -24,8 +24,8 @@ def find_fitting(
 ) -> T | None:
     """Return the first plan that needs at most `limit_bytes` on each worker, or None.
 
-    `plan_for(workers)` makes up to 12 plans, for `least` or more workers. `count_needed_bytes` returns the bytes of a
-    plan.
+    Up to 12 numbers of workers are tried, from `least` on. `plan_for(workers)` makes a plan, and `count_needed_bytes`
+    returns its bytes.
     """
     for workers in _list_counts(least):
         try:

@@ -73,7 +73,7 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 
 @dataclass
 class Tradeoff:
-    """Plans for one model. Each minimises bytes transferred + price * bytes stored, for another price.
+    """Plans for one model. Each minimises bytes transferred + price * bytes stored, for a different price.
 
     `whole_effort` limits the searches at the highest price and at price 0. `effort` limits all others.
     """
@@ -121,7 +121,7 @@ class Tradeoff:
         return point
 
     def keep_regions(self, point: Point, tensors: Sequence[int]) -> Point:
-        """Add a copy of the plan `point` in which workers keep the elements of `tensors` that they have read."""
+        """Add a copy of the plan `point`, in which workers keep elements of `tensors` after reading them."""
         return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
 
     def try_more_prices(self) -> None:

@@ -52,11 +52,11 @@ class Selection:
     algorithm, optimality
         The algorithm that found the split, and a sentence about how close to optimal its cost is.
     lower_bound
-        Bytes that every plan transfers at least, as the search has proved. 0 without a proof.
+        Every plan transfers at least this many bytes. 0 if nothing is proved.
     search_bytes
         Peak memory of the exact search.
     claimed_bytes
-        The bytes transferred according to a loaded plan.
+        For a loaded plan, its `communication_bytes`.
     is_predicted
         True if a memory limit was checked with predicted memory. Such plans are not remembered.
     """
@@ -116,7 +116,7 @@ def _select(
 def make_tradeoffs(
     problems: Sequence[Problem], settings: Settings, progress: Progress | None, measure: Measure
 ) -> list[Tradeoff]:
-    """Return, for each problem, plans from little memory to little communication."""
+    """Return, for each problem, an empty collection of plans that trade communication for memory."""
     algorithm = ALGORITHMS[settings.algorithm]
     seconds = settings.search_seconds / len(problems)
     whole, effort = Effort(seconds, progress), Effort(seconds / SEARCHES_OF_A_TRADEOFF, progress)
@@ -280,7 +280,7 @@ def _solve(
 
 
 def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured]) -> None:
-    """Raise PlanError if the user's plan exceeds the memory limit, or only warn if its memory is predicted."""
+    """Raise PlanError if a plan exceeds the memory limit. If its memory is only predicted, warn instead."""
     limit, needed = settings.memory_limit, max(plan.worker_bytes)
     if limit is None:
         return

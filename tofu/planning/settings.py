@@ -193,9 +193,9 @@ class Settings:
         return replace(self, plan=None)
 
     def over(self, workers: int) -> Settings:
-        """Return the settings for another number of workers, without options that depend on the number.
+        """Return the settings for another number of workers.
 
-        These are `plan`, `topology`, `memory_limit` and hints by round.
+        `plan`, `topology`, `memory_limit` and hints by round are dropped, because they depend on the number.
         """
         hints = {name: hint for name, hint in (self.hints or {}).items() if not isinstance(hint, tuple)}
         return replace(self, workers=workers, hints=hints, plan=None, topology=None, memory_limit=None)

@@ -22,10 +22,9 @@ Rows = npt.NDArray[np.int32]
 def worker_attributes(
     choices: Choices, phases: Sequence[Phase], workers_by_operator: Mapping[int, Sequence[int]] | None = None
 ) -> tuple[list[dict[str, str]], Rows]:
-    """Return a list of attribute changes such as {"num_filter": "8"}, and each worker's position in the list.
+    """Return a list of attribute changes such as {"num_filter": "8"}, and positions in this list.
 
-    The positions are an array [operators, workers]. Position 0 has no changes. Workers that `workers_by_operator` does
-    not list have position -1.
+    `positions[operator, worker]` is 0 if nothing changes, and -1 if `workers_by_operator` does not list the worker.
     """
     problem = choices.problem
     workers = prod(problem.factors)

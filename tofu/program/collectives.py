@@ -88,7 +88,7 @@ class Round:
 class Exchange:
     """Regions that workers send each other in rounds, to fill an array.
 
-    The array starts with the number `fill`. If `continues` is True, it starts with the result of the previous exchange.
+    The array starts with `fill` in every element or, if `continues` is True, with the result of the previous exchange.
     A `reducer` such as "Sum" combines old and new elements.
     """
 
@@ -181,7 +181,7 @@ def _find_value_layout(program: Lockstep, value: ProgramValue) -> Layout | None:
 
 
 def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> Layout | None:
-    """Return the split of a tensor if each worker w stores the region `boxes[w]`.
+    """Return the split of a tensor in which worker w stores the region `boxes[w]`.
 
     Return None if the regions are not equal parts.
     """

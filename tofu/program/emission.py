@@ -53,10 +53,10 @@ def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgra
 
 @dataclass(frozen=True)
 class Outlines:
-    """Short forms of the workers' programs. Equal workers share an outline.
+    """Short forms of the workers' programs, without regions, to save memory.
 
-    An outline lists a worker's nodes, and when other workers read each output (`csrc/core/program/outline.h`). It has
-    no regions, which saves memory.
+    An outline lists a worker's nodes, and when other workers read each output (`csrc/core/program/outline.h`). Workers
+    with equal programs share an outline.
 
     Attributes
     ----------

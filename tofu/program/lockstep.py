@@ -117,7 +117,7 @@ class Lockstep:
     factors
         The prime factors of the number of workers. The workers are a mesh with an axis for each factor.
     values
-        The values of the program. All other attributes contain positions in this tuple.
+        All values. Other attributes refer to them by position.
     shards
         Tensor -> the value with its shards.
     computes

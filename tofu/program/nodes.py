@@ -31,7 +31,7 @@ class PieceSource(NamedTuple):
     along: Shape
 
     def extent(self, piece: Shape) -> Shape:
-        """Return the shape of this region if it is copied to a piece of shape `piece`."""
+        """Return the shape of the region that is copied to a piece of shape `piece`."""
         return tuple(1 if d < 0 else piece[d] for d in self.along)
 
 
@@ -56,7 +56,7 @@ class Node:
     shapes, begins
         The shape of each output, and where it begins in the whole tensor.
     pieces, fill
-        The regions that a fetch assembles, and the number that fills all other elements.
+        The regions that a fetch writes, and the number in all other elements.
     """
 
     kind: NodeKind

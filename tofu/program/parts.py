@@ -29,9 +29,9 @@ def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
 
 
 def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
-    """Return {axis: number of positions of each worker's part that are not in the next part}.
+    """Return {axis: lengths of the workers' parts, each without its overlap with the next part}.
 
-    For the parts [0, 4), [3, 7) and [6, 10), the numbers are 3, 3 and 4. Axes without overlaps are left out.
+    For [0, 4), [3, 7) and [6, 10), the lengths are 3, 3 and 4. Axes without overlaps are left out.
     """
     problem = choices.problem
     axes, extents = choices.operators[operator].tolist(), problem.accesses[operator].extents

@@ -18,7 +18,7 @@ Predicate: TypeAlias = "Callable[[Column], npt.NDArray[np.bool_]]"
 
 
 class PieceColumns(NamedTuple):
-    """Regions that workers receive in a transfer (*pieces*), and regions that they read for this (*sources*).
+    """Regions that workers write in a transfer (*pieces*), and the regions that each piece is read from (*sources*).
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class PatternReader:
         self._pattern_by_key: dict[Hashable, Pattern] = {}
 
     def share_pattern(self, pieces: PieceColumns, copies: PieceColumns, fill: float, reducer: str) -> Pattern:
-        """Return the pattern with these pieces and copies. Equal patterns are one object."""
+        """Return a `Pattern`. Equal arguments give the same object."""
         shared_pieces, shared_copies = self._share_pieces(pieces), self._share_pieces(copies)
         key = id(shared_pieces), id(shared_copies), fill, reducer
         if key not in self._pattern_by_key:
@@ -82,9 +82,7 @@ class PatternReader:
     def list_pieces(
         self, tensor: int, entries: Column, boxes: Sequence[Box], is_new_fetch: Predicate
     ) -> tuple[PieceColumns, PieceColumns, Column]:
-        """Return the regions that workers read to assemble their arrays: `pieces` and `copies` of a `Pattern`.
-
-        The third result is the entry (array) that contains each source.
+        """Return `pieces` and `copies` of a `Pattern`, and the entry (array) that contains each source of `pieces`.
 
         Parameters
         ----------

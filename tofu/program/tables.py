@@ -26,7 +26,7 @@ class NodeKind(enum.IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class ProgramTables:
-    """Tables of nodes, of their outputs (*entries*), and of the pieces and sources of fetches.
+    """Tables of nodes, output arrays (*entries*), and regions that fetches write (*pieces*) and read (*sources*).
 
     `csrc/core/program/program_tables.h` explains the columns. Rows refer to each other by number. Missing dimensions
     have length 1.
@@ -59,18 +59,18 @@ class ProgramTables:
 
     @cached_property
     def entry_output(self) -> Column:
-        """The position of each entry among the outputs of its node."""
+        """For each entry (output array), the number of the output."""
         return np.arange(len(self.entry_node)) - np.searchsorted(self.entry_node, self.entry_node)
 
     @cached_property
     def entry_worker(self) -> Column:
-        """The worker that stores each entry."""
+        """The worker that stores each entry (output array)."""
         worker: Column = self.node_worker[self.entry_node]
         return worker
 
     @cached_property
     def first_entry(self) -> Column:
-        """Node n has the entries `first_entry[n]` to `first_entry[n + 1] - 1`."""
+        """The outputs of node n are the entries `first_entry[n]` to `first_entry[n + 1] - 1`."""
         return _find_first_rows(self.entry_node, len(self.node_kind))
 
     @cached_property
@@ -80,12 +80,12 @@ class ProgramTables:
 
     @cached_property
     def first_piece(self) -> Column:
-        """Node n has the pieces `first_piece[n]` to `first_piece[n + 1] - 1`."""
+        """Node n writes the regions (pieces) `first_piece[n]` to `first_piece[n + 1] - 1`."""
         return _find_first_rows(self.piece_node, len(self.node_kind))
 
     @cached_property
     def first_source(self) -> Column:
-        """Piece n has the sources `first_source[n]` to `first_source[n + 1] - 1`."""
+        """Piece n is copied from the sources `first_source[n]` to `first_source[n + 1] - 1`."""
         return _find_first_rows(self.source_piece, len(self.piece_node))
 
     @cached_property
@@ -108,7 +108,7 @@ class ProgramTables:
 
     @cached_property
     def is_transit(self) -> npt.NDArray[np.bool_]:
-        """For each entry, True if it is an intermediate array (`transit_entry`)."""
+        """For each entry (output array), True if it is an intermediate result."""
         marks = np.zeros(len(self.entry_node), bool)
         marks[self.transit_entry] = True
         return marks

@@ -39,8 +39,8 @@ def compare_plans(
 ) -> Iterator[ComparedPlan]:
     """Make several plans of a model in turn: Tofu's plans, data parallelism and Megatron-LM's plan for Transformers.
 
-    A plan for `settings` comes first if they have a plan, a memory limit, or another `algorithm` or `replicate` than
-    the default. `report` is called with a plan's name before `make` makes the plan.
+    If the user set `plan`, `memory_limit`, `algorithm` or `replicate`, a plan with these settings comes first. `report`
+    is called with a plan's name before `make` makes the plan.
     """
     defaults = {name: DEFAULTS[name] for name in ("algorithm", "replicate")}
     base = replace(settings, plan=None, memory_limit=None, **defaults)

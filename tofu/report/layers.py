@@ -16,7 +16,7 @@ from tofu.search.cost import evaluate
 
 
 class LayerTransfer(NamedTuple):
-    """The bytes of one tensor that workers read from each other, in one phase of a training step.
+    """Bytes of one tensor that workers transfer in one phase of a training step.
 
     `tensor` is an input of the layer, or a result if `is_result` is True.
     """

@@ -71,11 +71,11 @@ class MemoryComparison(ABC):
         """The worker that needs most memory, or the one device if there are no workers."""
 
     def fits(self, device_bytes: float | str) -> bool:
-        """Return True if every worker fits into `device_bytes`, a number or a size like "12GB"."""
+        """Return True if every worker needs at most `device_bytes`, a number or a size like "12GB"."""
         return self.largest.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def describe_fit(self, device_bytes: int) -> str:
-        """Return sentences that tell if one device, and the largest worker, fit into `device_bytes`."""
+        """Compare `device_bytes` with the memory of one device, and of the worker that needs most."""
         devices = {device.name: device for device in (self.columns[0][1], self.largest)}
         return "\n".join(
             f"{name} needs {format_bytes(device.needed_bytes)}: it "

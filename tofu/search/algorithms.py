@@ -81,7 +81,7 @@ class Algorithm:
     def describe_optimality(self, cost: int, proofs: Sequence[Proof], orders: str = "") -> str:
         """Describe how close to optimal a plan with this cost is. `proofs` are lower bounds.
 
-        If not all orders of the rounds were searched, `orders` is a text such as ", of 64 of 70 orders of the rounds".
+        `orders` is appended, for example ", of 64 of 70 orders of the rounds".
         """
         if cost == 0:
             return describe_gap(cost, 0)
@@ -139,7 +139,7 @@ def find_algorithm(name: Any) -> Algorithm:
 
 
 def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
-    """Return the proof with the highest lower bound that is possible for a plan with this cost, or None."""
+    """Return the proof with the highest `lower_bound <= cost`, or None."""
     usable = [proof for proof in proofs if proof is proofs[0] or (proof.lower_bound or 0) <= cost]
     return max(usable, key=lambda proof: proof.lower_bound or 0, default=None)
 

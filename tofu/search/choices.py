@@ -65,7 +65,7 @@ class Choices:
         return {"operators": self.operators, "tensors": self.tensors, "kept": self.kept, "reread": self.reread}
 
     def layout(self, tensor: int) -> list[int]:
-        """Return, for each round, the dimension along which the tensor is split, or -1 if it is replicated."""
+        """Return the dimension of `tensor` that each round splits, or -1 if the round replicates it."""
         return [int(dimension) for dimension in self.tensors[tensor]]
 
     def is_same(self, other: Choices) -> bool:

@@ -18,9 +18,9 @@ class Dataflow:
     Attributes
     ----------
     producers
-        The operator that computes each tensor, and the position among its outputs. (-1, 0) for an argument.
+        (o, n) for each tensor: it is output n of operator o. (-1, 0) for an argument.
     readers
-        The operators that read each tensor, and the positions among their inputs.
+        Pairs (o, n) for each tensor: it is input n of operator o.
     kinds
         A number for each operator, equal for operators with equal operations, attributes, shapes, types and phases.
     signatures
@@ -50,7 +50,7 @@ class Dataflow:
         return tensor in self.shared
 
     def for_layers(self) -> Dataflow:
-        """Return a copy in which operators may be equal although they read different parameters, as in repeated layers."""
+        """Return a copy in which equal operators may read different parameters, as in repeated layers."""
         shared = set(self.shared)
         for operator in self.graph.operators:
             if operator.inputs and shared.issuperset(operator.inputs):

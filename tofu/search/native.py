@@ -185,9 +185,9 @@ def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _c
 
 
 def list_replicable(graph: Graph) -> list[bool]:
-    """Return True for each tensor that every worker may store whole, False for others.
+    """Return, for each tensor, True if it may be replicated.
 
-    These are small tensors, tensors inside a replaced operator, and tensors updated in place.
+    Small tensors, tensors inside a replaced operator, and tensors updated in place may be replicated.
     """
     return [
         tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
@@ -261,7 +261,7 @@ def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
     """Return operators with little arithmetic: additions, for example, but not matrix products.
 
-    The product of their axis lengths is at most the number of elements of their tensors. Operators that draw random
+    An operator is cheap if (product of axis lengths) <= (elements of inputs and outputs). Operators that draw random
     numbers are left out.
     """
     sizes = [prod(tensor.shape) for tensor in graph.tensors]

@@ -46,7 +46,7 @@ class Problem:
     native
         The graph in the native code's format. Equal operators may be split differently.
     make_search_graph
-        Function that takes equal parts, and returns a native graph in which they are split alike.
+        Function from equal parts to a native graph that splits them alike.
     rules
         The rules by which the engine splits and transfers data.
     layers
@@ -95,8 +95,8 @@ class Problem:
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
         """Yield variants of the problem, in the order in which to search them.
 
-        In the first variant, all repeated layers are split alike. If `always_ties` is False, two variants follow:
-        first, every second layer is split alike. Then each layer is planned separately.
+        First, all repeated layers are split alike. Then every second layer is split alike. Last, each layer is planned
+        separately. If `always_ties` is True, there is only the first variant.
         """
         tied = self.with_fixed_choices(operators, tensors)
         if not tied.layers.operators:
@@ -113,8 +113,8 @@ class Problem:
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
         """Return a copy for a search with these fixed choices.
 
-        A choice for one layer or time step holds for all equal ones. If the choices for equal layers or time steps
-        differ, they may be split differently.
+        A choice for one layer or time step holds for all equal ones. Layers or time steps with different choices may be
+        split differently.
         """
         layers = self.layers
         fixed = ((layers.operators, operators), (layers.tensors, tensors))
@@ -145,14 +145,14 @@ class Problem:
         return replace(self, arrangement=arrangement)
 
     def split_all(self) -> Problem:
-        """Return a copy in which no operator may be replicated, even if it is cheap."""
+        """Return a copy in which not even cheap operators may be replicated."""
         rules = replace(self.rules, repeats_operators=False)
         native = build_native_graph(self.graph, self.accesses, self.equal, rules, self.factors)
         make_search_graph = cache(partial(tie_equal_parts, native, self.graph))
         return replace(self, native=native, make_search_graph=make_search_graph, rules=rules)
 
     def split_evenly(self) -> Problem | None:
-        """Return a copy in which shards overlap only if a tensor has no equal shards.
+        """Return a copy in which tensors that can be divided equally have no overlapping shards.
 
         Return None if nothing changes.
         """
@@ -170,7 +170,7 @@ class Problem:
         return replace(self, native=native, make_search_graph=make_search_graph)
 
     def with_memory_price(self, price: float, split: Collection[int] = ()) -> Problem:
-        """Return a copy in which each byte that a worker stores costs `price`, in addition to the communication.
+        """Return a copy in which storing a byte costs `price`, in addition to communication.
 
         All tensors except those in `split` may be replicated.
         """

@@ -21,7 +21,7 @@ from tofu.search.problem import Problem
 class Propagated:
     """All operators and tensors that are split: operator -> axis, and tensor -> dimension.
 
-    `short` has tensors that are not split because the dimension is shorter than the number of workers.
+    `short` has tensors whose dimension is shorter than the number of workers. They are not split.
     """
 
     operators: dict[int, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ def propagate(
     - The outputs of operators in `gathered` are not split.
     - A loop's value stays split only if the next iteration's value is split alike.
     - If a loop reads slices of the split dimension, the next dimension is split.
-    - Seeds in `guessed` are split along another dimension if the operators that read them need this.
+    - Seeds in `guessed` are changed to the dimension that their readers need.
     """
     seeds, unsplit, pending = dict(seeds), set[int](), set(guessed)
     given = seeds.keys() - pending
@@ -161,7 +161,7 @@ def can_split_along(access: OperatorAccess, axis: int, parts: int) -> bool:
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
-    """Return {output: dimension along which it is split} for an operator that is split along `axis`.
+    """Return {output: split dimension} for an operator that is split along `axis`.
 
     Outputs that are not split are left out.
     """

@@ -36,7 +36,7 @@ class EqualParts:
     tensors: tuple[tuple[int, ...], ...]
 
     def refine(self, kinds: Sequence[object]) -> EqualParts:
-        """Divide each family of operators into families with equal `kinds`."""
+        """Divide each family (set of operators) into families with equal `kinds`."""
         parts: dict[tuple[int, object], list[int]] = defaultdict(list)
         for number, family in enumerate(self.operators):
             for position in family:
@@ -63,7 +63,7 @@ class EqualParts:
         return EqualParts(tuple(split(self.operators, operators)), tuple(split(self.tensors, tensors)))
 
     def for_graph(self, graph: Graph, other: Graph) -> EqualParts:
-        """Convert the families of `graph` to numbers in the graph `other`, which has the same names."""
+        """Return the same families with the numbers of operators and tensors in `other`, found by name."""
 
         def carry(
             families: tuple[tuple[int, ...], ...], named: Sequence[Operator | Tensor], index: Mapping[str, int]

@@ -54,7 +54,7 @@ def _walk_orders(left: Counter[int], length: int) -> Iterator[tuple[int, ...]]:
 
 
 def always_divides(extents: Sequence[int], factors: Sequence[int]) -> bool:
-    """Return True if each factor can divide a length, however the earlier factors have divided the lengths.
+    """Return True if each factor divides one of the lengths, whichever lengths the earlier factors divided.
 
     >>> always_divides((8, 3), (2, 2)), always_divides((4, 3), (2, 2, 2))
     (True, False)
@@ -90,7 +90,7 @@ def can_divide(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
 
 
 def leaves_remainder(extent: int, factors: Sequence[int]) -> bool:
-    """Return True if a length has a remainder after division by some of the factors, in order.
+    """Return True if dividing `extent` by some of the factors leaves a remainder, as in 6 / 2 / 2.
 
     >>> leaves_remainder(6, (2, 2)), leaves_remainder(4, (2, 2, 2))
     (True, False)

@@ -40,7 +40,7 @@ class Effort:
     known_cost
         The cost of another plan. The exact search ends when it can find no cheaper plan.
     refines_start
-        True if the exact search only improves `start`, and looks for no other plan to start from.
+        True if the exact search starts only from `start`.
     """
 
     seconds: float = DEFAULT_SEARCH_SECONDS
@@ -75,7 +75,7 @@ class Proof:
     Attributes
     ----------
     lower_bound
-        Bytes that each plan in the set transfers at least. 0 if no search has ended, None without a proof.
+        Each plan in the set transfers at least this many bytes. 0 if no search has ended, None without a proof.
     among
         The set of plans in words, such as " among plans that treat each repeated layer alike". Empty for all plans.
     """

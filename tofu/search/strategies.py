@@ -34,7 +34,7 @@ class OperatorDescriptions(Protocol):
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
         """Return True if an operator draws random numbers that its description does not show.
 
-        `is_whole` is True if the operator has no axis along which it can be split.
+        `is_whole` is True if no axis of the operator can be split.
         """
 
 
@@ -75,7 +75,7 @@ def find_strategies(
 def mark_random(
     graph: Graph, accesses: Sequence[OperatorAccess], framework: OperatorDescriptions
 ) -> tuple[OperatorAccess, ...]:
-    """Set `is_random` for operators that draw random numbers, even if their description does not show this."""
+    """Set `is_random` for operators whose random numbers the description does not show."""
     return tuple(
         replace(access, is_random=True) if framework.draws_undescribed(operator, not access.axes) else access
         for operator, access in zip(graph.operators, accesses, strict=True)

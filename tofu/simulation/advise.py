@@ -34,7 +34,7 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        The shortest and longest time of a step in seconds, if the machine is faster or slower than its file says.
+        The shortest and longest time of a step in seconds, if the machine's speeds differ from its file.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal

@@ -27,9 +27,10 @@ class Sample(NamedTuple):
     ----------
     kind
         The kind of the kernel (`tofu.simulation.kernels.name_kind`).
-    contracted, other
-        Operations in contractions such as matrix products, and other operations. For a fetch, the bytes of partial
-        results that it adds, and the number of contiguous runs that it reads.
+    contracted
+        Operations in contractions such as matrix products. For a fetch, the bytes of added partial results.
+    other
+        Other operations. For a fetch, the number of contiguous runs that are read.
     size
         Bytes that the kernel reads and writes.
     """

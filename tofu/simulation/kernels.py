@@ -66,9 +66,12 @@ class Rates:
         Bytes per second of the device's memory.
     call, call_of_several
         The overhead of a kernel call in seconds, on one device and on several.
-    units, tile, half_depth
-        The number of arithmetic units, the elements of a tile, and the number of products per element at which a
-        contraction runs at half speed. With 0 units, all contractions run at full speed.
+    units
+        The number of arithmetic units. With 0 units, all contractions run at full speed.
+    tile
+        The elements of a tile.
+    half_depth
+        The number of products per element at which a contraction runs at half speed.
     cache
         Bytes of a processor's cache.
     measured

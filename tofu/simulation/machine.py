@@ -109,7 +109,10 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """Return the number of the part that contains `device`, after levels 0 to `level` have divided the machine."""
+        """Return the number of the part that contains `device` at this level.
+
+        If level 0 connects 2 hosts with 8 GPUs each, device 9 is in part 1 of level 0.
+        """
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:

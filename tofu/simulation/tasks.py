@@ -34,7 +34,7 @@ class Tasks:
     waits_for
         The tasks that must end before each task starts.
     shares
-        Task -> the resources that it shares with other tasks, and how much it uses of each.
+        Task -> the resources that it shares with other tasks, each with the amount used.
     """
 
     seconds: Floats

@@ -65,8 +65,10 @@ class Work:
         The arithmetic of node n is `computed[arithmetic[n]]`.
     size
         Bytes that the node reads and writes.
-    rows, added
-        For a fetch, the number of contiguous runs that it reads, and the bytes of partial results that it adds.
+    rows
+        The number of contiguous runs that a fetch reads.
+    added
+        The bytes of partial results that a fetch adds.
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere
@@ -189,7 +191,7 @@ def _add_updates(work: Work, program: PlannedProgram, states: int) -> Work:
 
 
 class Update(NamedTuple):
-    """The update of a worker's shard of a parameter.
+    """The update of one shard of a parameter.
 
     `entry` is the number of the array (`ProgramTables`) with the gradient's shard.
     """

@@ -219,7 +219,7 @@ Any = WholeDimension()
 
 @dataclass(frozen=True, eq=False)
 class AnyOf:
-    """An index `first + position`, where `position` depends on data, and `position < extent`.
+    """An index `first + position` with `0 <= position < extent`. `position` depends on data.
 
     It is written `Any(position, first, extent)` in descriptions.
     """
@@ -280,7 +280,7 @@ class Reduction(Value):
 
 @dataclass(frozen=True, eq=False)
 class OpaqueElement(Value):
-    """An element of the result of an opaque function, which has no formula."""
+    """One element that an opaque function (a function without a formula) computes."""
 
     function: Callable[..., object] | None
     name: str

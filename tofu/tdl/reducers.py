@@ -78,7 +78,7 @@ class OpaqueResult:
 class Opaque:
     """A computation without a formula (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
 
-    The operator can be split along b, which indexes an argument, but not along i and j, which index the result. The
+    The operator can be split along b (an index of an argument), but not along i and j (indices of the result). The
     interpreter calls `function` with arrays and numbers.
     """
 

@@ -69,7 +69,7 @@ class Registry(Mapping[str, Description]):
 
     @property
     def built_in(self) -> frozenset[str]:
-        """The names of all operators with built-in descriptions, without those that users registered."""
+        """The names of all operators with built-in descriptions."""
         self._load()
         return self._built_in
 

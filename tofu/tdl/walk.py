@@ -19,7 +19,7 @@ from tofu.tdl.expression import (
 
 
 def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
-    """Return the formulas in indices that depend on data, such as `value` in `t[Any(value)]`."""
+    """Return the formulas inside data-dependent indices, such as `value` in `t[Any(value)]`."""
     positions = (index.position for index in indices if isinstance(index, (WholeDimension, AnyOf)))
     return tuple(position for position in positions if position is not None)
 

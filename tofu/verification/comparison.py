@@ -1,6 +1,6 @@
 """Count how many elements of each output were compared, and in which way.
 
-Outputs in which an error would not be noticed do not count.
+An output counts only if an error in it would be noticed.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def count_numbers(expected: Array, output: Array) -> int:
 
 
 def count_overwritten(output: Array, left: Array) -> int:
-    """Count the nonzero elements that a kernel has written to an output that it should not write.
+    """Count the nonzero elements that a kernel wrote to an output that it should leave unwritten.
 
-    `left` is True for elements that the kernel left unchanged.
+    `left` is True for unchanged elements.
     """
     return int((~left & (output != 0)).sum())
 

@@ -1,8 +1,8 @@
 """Find all ways to split an operator by running the framework's kernel. The description is not used.
 
 A *cut* divides each input along a dimension, or passes the whole input. All combinations are tried, with attributes
-unchanged or reduced to the size of a part. A cut is kept if the parts' outputs can be concatenated, added or reduced by
-maximum to the whole outputs, or equal them.
+unchanged or reduced to the size of a part. A cut is kept if each whole output is the concatenation, sum or maximum of
+the parts' outputs, or equal to each of them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Geometry:
     shrunk
         Attribute values, such as a number of filters, that are divided like dimensions.
     pieces
-        The shapes of outputs: `pieces[split][part]`.
+        `pieces[split][part]` are the shapes of the part's outputs.
     """
 
     inputs: Dimensions
@@ -68,12 +68,12 @@ class Geometry:
     pieces: tuple[tuple[tuple[Shape, ...], ...], ...] = ()
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return one part of an array that has the shape of input `number`."""
+        """Cut an array like input `number`. Return one part."""
         d = self.inputs[number]
         return array if d is None else array.take(self._range(array.shape[d], split, part), axis=d)
 
     def cut_output(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return one part of an array that has the shape of output `number`."""
+        """Cut an array like output `number`. Return one part."""
         d = self.outputs[number]
         if d is None:
             return array
@@ -81,13 +81,13 @@ class Geometry:
         return array.take(range(sum(extents[:-1]), sum(extents)), axis=d)
 
     def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Concatenate the gradients of input `number` that the parts have computed."""
+        """Concatenate the parts' gradients of input `number`."""
         d = self.inputs[number]
         assert d is not None
         return np.concatenate(gradients, axis=d)
 
     def cut(self, array: Array, role: Role, split: int, part: int) -> Array:
-        """Return one part of an array that has the shape of the tensor `role`."""
+        """Cut an array like the tensor `role`. Return one part."""
         kind, number = role
         return (self.cut_input if kind == "input" else self.cut_output)(number, array, split, part)
 
@@ -198,7 +198,7 @@ def find_cut(
     is_needed: Sequence[bool],
     run_part: RunPart,
 ) -> Cut | None:
-    """Run an operator in parts. Return a `Cut` if their outputs combine into `whole_outputs`, otherwise None.
+    """Run an operator in parts. Return a `Cut` if the parts' outputs combine into `whole_outputs`, otherwise None.
 
     Only outputs with True in `is_needed` are compared.
     """

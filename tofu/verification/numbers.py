@@ -12,10 +12,10 @@ from tofu.verification.kernel import Array, Shape
 
 @dataclass(frozen=True)
 class Numbers:
-    """A description of random numbers from `low` to below `high`, or of integers if `is_whole` is True.
+    """A description of random numbers x with `low <= x < high`. They are integers if `is_whole` is True.
 
-    If `is_index` is True, the numbers are positions in a dimension of length `high`. If `is_length` is True, they are
-    lengths up to and including `high`.
+    If `is_index` is True, x is a position in a dimension of length `high`. If `is_length` is True, x is a length, and
+    `x <= high`.
     """
 
     low: float

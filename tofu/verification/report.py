@@ -38,7 +38,7 @@ class StrategyReport:
     cells
         The number of output elements that were compared, in all runs.
     overlaps
-        True if some parts overlap, because the framework needs equal parts, and the length is not divisible.
+        True if parts overlap, because the framework needs equal parts of a length that is not divisible.
     """
 
     axis: str
@@ -91,7 +91,7 @@ class NodeReport:
 
     @property
     def kind(self) -> Compared:
-        """The least reliable of the ways in which outputs were compared."""
+        """The least reliable way in which an output was compared."""
         return find_kind(self.compared)
 
     @property

@@ -32,9 +32,9 @@ def split_range(extent: int, parts: int) -> list[Range]:
 
 
 def count_parts(access: OperatorAccess, axes: Sequence[int], count: int) -> dict[int, int]:
-    """Return {axis: number of parts}, if each of `axes` is split into `count` parts.
+    """Return {axis: number of parts} for a split of `axes` into `count` parts each.
 
-    Outer axes (`OperatorAccess.outer_axes`) come first, and are split into single positions.
+    Outer axes (`OperatorAccess.outer_axes`) come first, and are split into parts of length 1.
     """
     outer = {axis: [access.axes.index(name) for name in access.outer_axes.get(access.axes[axis], ())] for axis in axes}
     counts = dict.fromkeys((a for axis in axes for a in (*outer[axis], axis)), count)
@@ -66,7 +66,7 @@ def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence
 def find_part(access: InputAccess | OutputAccess, shape: Shape, part: Part, extents: Sequence[int]) -> Box:
     """Return the region of a tensor that a part reads or writes.
 
-    The region is empty for inputs of a stack that the part does not use.
+    For an input of a stack that the part does not use, the region is empty.
     """
     region = find_region(access.rows, shape, part, extents)
     if access.absent is None:
@@ -98,7 +98,7 @@ def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[i
 
 
 def move_elements(inputs: Sequence[Array], access: OperatorAccess, part: Part, shapes: Sequence[Shape]) -> list[Array]:
-    """Return the outputs of a part of an operator that only moves elements.
+    """Compute the outputs of one part, for an operator that only moves elements.
 
     `shapes` are the shapes of the whole outputs.
     """

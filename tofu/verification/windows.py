@@ -44,7 +44,7 @@ class WindowGeometry(Geometry):
     windows
         The windows of each input, or None.
     zeroed
-        A padding that is set to 0 for parts: the attribute's name and a position in it. None without a padding.
+        The attribute, and the position in its value, of a padding that is set to 0 for parts. None without padding.
     fill
         The value of input rows outside the input.
     """
@@ -73,7 +73,7 @@ class WindowGeometry(Geometry):
         return np.where(inside.reshape(shape), cells, np.asarray(self.fill).astype(array.dtype)).astype(array.dtype)
 
     def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Add up the gradients of input `number` that the parts have computed, without rows outside the input."""
+        """Add up the parts' gradients of input `number`, without rows outside the input."""
         d = self.inputs[number]
         assert d is not None
         result = np.moveaxis(np.zeros_like(whole), d, 0)
