@@ -20,7 +20,7 @@ NEVER_FUSED = frozenset(("conv_general_dilated", "dot_general", "fft", "sort"))
 def find_overwriting_updates(step: Step) -> frozenset[int]:
     """Return the results of each `dynamic_update_slice` whose update reads the updated array.
 
-    In loops, only updates of reshaped arrays are returned, because the others are right, and much faster in place.
+    In loops, return only updates of reshaped arrays. XLA computes other updates correctly, and much faster in place.
     """
     equation_by_result = {number: equation for equation in step.walk() for number in equation.outputs}
     found = set()
