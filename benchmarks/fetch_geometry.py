@@ -18,7 +18,7 @@ Box = tuple[int, ...]
 
 @dataclass(frozen=True)
 class FetchPiece:
-    """A box of the region. `sources` are the boxes that are added there: (number of an input, first element)."""
+    """A box of the fetched region. It is a sum of boxes of inputs: `sources` has (input number, first element) of each."""
 
     begin: Box
     extent: Box

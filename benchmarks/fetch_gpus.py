@@ -127,9 +127,9 @@ class CupyGpus:
         return np.asarray(array.get())
 
     def seconds(self, action: Callable[[], object], runs: int) -> float:
-        """Return the median time of `action` on the stream. The first runs warm up.
+        """Return the median time of `action` on the stream, after warm-up runs.
 
-        A long copy runs first, which clears the caches, while the host issues the action.
+        Before each run, a long copy clears the caches. Meanwhile, the host issues the action.
         """
         times: list[float] = []
         with self.stream:

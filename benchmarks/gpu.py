@@ -1,7 +1,7 @@
 """All checks and measurements on a GPU, in one command of ten minutes that needs only the driver and NVRTC.
 
     python -m benchmarks.gpu --out FOLDER                 on a GPU; `.ci/gpu` builds what it needs and calls it
-    python -m benchmarks.gpu --out FOLDER --few           a fifth of the cases of numbers, four minutes
+    python -m benchmarks.gpu --out FOLDER --few           a fifth of the numeric checks, four minutes
     python -m benchmarks.gpu --out FOLDER --emulate       on the CPU, thread by thread, the same cases, without times
 
 The numbers of every GPU kernel of Tofu are compared with the same source on the CPU and with a loop over elements. If

@@ -57,27 +57,27 @@ def move_none(workers: int) -> float:
 
 
 def exchange(size: int) -> Callable[[int], float]:
-    """Return the bytes if each worker sends a partial result of `size` bytes to each other worker."""
+    """Return k -> bytes if each of k workers sends `size` bytes to each other worker."""
     return lambda workers: workers * (workers - 1) * size
 
 
 def shift(count: int) -> Callable[[int], float]:
-    """Return the bytes if each worker except one sends `count` rows to a neighbor."""
+    """Return k -> bytes if all but one of k workers send `count` rows to a neighbor."""
     return lambda workers: (workers - 1) * count * ROW
 
 
 def spread(count: int) -> Callable[[int], float]:
-    """Return the bytes if one worker has `count` rows, and sends each other worker an equal share."""
+    """Return k -> bytes if one of k workers sends each other worker an equal share of `count` rows."""
     return lambda workers: count * ROW * (workers - 1) / workers
 
 
 def reduce(count: int) -> Callable[[int], float]:
-    """Return the bytes of a reduce-scatter of `count` rows. Each row is on one worker, which is unknown in advance."""
+    """Return k -> bytes of a reduce-scatter of `count` rows. Each row is on one of k workers, unknown in advance."""
     return lambda workers: (workers - 1) * count * ROW
 
 
 def exchange_all(times: int) -> Callable[[int], float]:
-    """Return the bytes of `times` all-to-alls of the array. Each worker keeps its own part."""
+    """Return k -> bytes of `times` all-to-alls of the array. Each of k workers keeps its own part."""
     return lambda workers: times * ROWS * ROW * (workers - 1) / workers
 
 
@@ -86,7 +86,7 @@ def list_indices(count: int) -> Any:
 
 
 def scan(x: Any, reverse: bool = False) -> Any:
-    """Return the sum of each row and all rows before it, by a tree of pairs."""
+    """Return cumulative sums of the rows, by a tree of pairs."""
     return lax.associative_scan(jnp.add, x, reverse=reverse)
 
 

@@ -41,7 +41,7 @@ SIDE = 0.8  # of a tensor in the picture
 class GroupRow:
     """Splits of the residual blocks in a group, and GiB that the convolutions transfer for weights and activations.
 
-    A mixed block has convolutions that are split differently. Convolutions are counted by their split dimensions.
+    A mixed block has convolutions that are split differently. `split_by_batch` and so on count convolutions.
     """
 
     group: int
@@ -105,7 +105,7 @@ class RepeatedBlock:
 
 
 def list_blocks(problem: Problem, choices: Choices) -> Iterator[RepeatedBlock]:
-    """Yield one of the blocks with the most frequent layouts, for each group."""
+    """For each group, yield a block with the most frequent layouts."""
     groups: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for operator in problem.graph.operators:
         match = CONVOLUTION.fullmatch(operator.name)

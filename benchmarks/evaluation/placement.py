@@ -19,8 +19,8 @@ SUMS = ("_grad_add", "add_n")  # add up the gradients of several uses, in place
 def place_layers(program: PlannedProgram, devices: int) -> list[int]:
     """Return the device of each node.
 
-    An operator's name contains its layer. A gradient is placed with its forward operator, a variable with its reader,
-    and any other operator with its first placed input.
+    An operator's name contains its layer. A gradient is placed with its forward operator, a variable with its reader.
+    Other operators are placed with their first placed input.
     """
     tables, graph = program.tables, program.graph
     kinds, numbers = tables.node_kind.tolist(), tables.node_id.tolist()

@@ -52,7 +52,7 @@ class Programs:
 
 @dataclass(frozen=True)
 class PolicyOutcome:
-    """Samples per second of all devices for a model that is trained in one way; 0 if no batch fits.
+    """Samples per second of all devices, for one model and one way to train; 0 if no batch fits.
 
     `communication` is the share of the time that is not computation.
     """
@@ -70,13 +70,13 @@ class PolicyOutcome:
 
 
 def run_ideal(programs: Programs, batch: int, machine: Machine) -> PolicyOutcome:
-    """Simulate one device with unlimited memory. Its throughput counts 8 times."""
+    """Simulate one device with unlimited memory. Return 8 times its throughput."""
     program, needed = programs.one_device(batch)
     return PolicyOutcome(programs.model, "ideal", batch, DEVICES * _get_throughput(program, machine), 0.0, needed)
 
 
 def run_small_batch(programs: Programs, batches: Sequence[int], machine: Machine) -> PolicyOutcome:
-    """Simulate one device at the largest batch that fits. Its throughput counts 8 times, without communication."""
+    """Simulate one device at the largest batch that fits. Return 8 times its throughput."""
     for batch in batches:
         program, needed = programs.one_device(batch)
         if needed <= machine.usable_bytes:

@@ -14,7 +14,7 @@ COMMITS = "commits.json"
 
 
 def write_table(path: Path, rows: Iterable[Any]) -> None:
-    """Write rows of one dataclass with numbers, words and truth values. Floats get six digits."""
+    """Write a CSV file. Rows are objects of one dataclass. Floats get six digits."""
     values = [{name: _format(value) for name, value in asdict(row).items()} for row in rows]
     with open(path, "w", newline="") as file:
         if values:

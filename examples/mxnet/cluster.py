@@ -3,8 +3,8 @@
 python examples/mxnet/cluster.py                # all processes on this machine: a scheduler, a server and two that train
 python examples/mxnet/cluster.py --machines 4
 
-On real machines each process is started with MXNet's variables, and the same script: DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT say where the
-scheduler is, DMLC_NUM_WORKER and DMLC_NUM_SERVER how many there are of each, and DMLC_ROLE is scheduler, server or worker:
+On real machines, start the script once for each process, with MXNet's variables. DMLC_ROLE is scheduler, server or worker.
+DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT are the scheduler's address. DMLC_NUM_WORKER and DMLC_NUM_SERVER are numbers of processes:
 
 DMLC_ROLE=worker DMLC_PS_ROOT_URI=10.0.0.1 DMLC_PS_ROOT_PORT=9091 DMLC_NUM_WORKER=2 DMLC_NUM_SERVER=2 python examples/mxnet/cluster.py
 """

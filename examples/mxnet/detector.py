@@ -46,7 +46,7 @@ def build():
     coarse.add(stage(128))
 
     class Features(nn.HybridBlock):
-        """Both resolutions."""
+        """Feature maps of both resolutions."""
 
         def __init__(self):
             super().__init__()

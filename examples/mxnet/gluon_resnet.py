@@ -14,7 +14,7 @@ BATCH = 32
 
 
 class Residual(nn.HybridBlock):
-    """Two convolutions beside their input."""
+    """Two convolutions, added to their input."""
 
     def __init__(self, channels):
         super().__init__()

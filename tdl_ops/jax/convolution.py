@@ -37,7 +37,7 @@ class ConvolvedDimension:
         return small if large % small == 0 and self.first_by(small) is not None else None
 
     def first_by(self, divisor):
-        """Return the first kernel position that meets an input element, or None."""
+        """Return the first kernel position d for which `divisor` divides d * rhs_dilation - low, or None."""
         first = (d for d in range(divisor) if (d * self.rhs_dilation - self.low) % divisor == 0)
         return next((d for d in first if d < self.size), None)
 

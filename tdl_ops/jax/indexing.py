@@ -82,7 +82,7 @@ def local_first(local):
 
 
 def local_rows(local):
-    """Return the whole extent of each dimension that is looked up, and the shard's extent of each other dimension."""
+    """Return the shape of the shard, but with the whole extent of each dimension that is looked up."""
     own = local.inputs[0].shape
     return tuple(local.whole(f"v{d}") if local.has(f"v{d}") else extent for d, extent in enumerate(own))
 

@@ -45,7 +45,7 @@ class Case:
 
     @property
     def indexed(self) -> frozenset[int]:
-        """Sizes of the tables into which inputs are indices."""
+        """Sizes of the tables that inputs index."""
         return frozenset(int(given.high) for given in self.numbers if isinstance(given, Numbers) and given.is_index)
 
     def draw_inputs(self, dtype: str = "float64", seed: int = 0) -> list[Array]:

@@ -11,10 +11,10 @@ from tofu.tdl import Opaque, output
 
 
 def apply(function, *tensors, names="i j", own=2, result=None):
-    """Return an output whose last dimensions (`names`) are `function` of matrices.
+    """Return an output that applies `function` to each element of a batch.
 
-    `own` is the number of dimensions that the function reads: 2 for a matrix, 1 for a vector, or a list. `result`
-    chooses one of several results.
+    `names` are the output's dimensions after the batch. `own` is the number of dimensions that the function reads: 2 for
+    a matrix, 1 for a vector, or a list. `result` chooses one of several results.
     """
     opaque = Opaque(function if result is None else lambda *given: function(*given)[result])
     ranks = [own] * len(tensors) if isinstance(own, int) else own
@@ -25,7 +25,7 @@ def apply(function, *tensors, names="i j", own=2, result=None):
 
 
 def mirrored(function, is_lower):
-    """Turn a function of lower triangles into one of upper triangles, unless `is_lower` is True."""
+    """Turn a function of lower triangles into a function of upper triangles, unless `is_lower` is True."""
     return function if is_lower else lambda *matrices: function(*(matrix.T for matrix in matrices)).T
 
 
@@ -90,7 +90,7 @@ def backward_gelqf(d_q, d_l, q, lower):
 
 
 def make_largest_positive(vectors):
-    """Flip the signs of row vectors so that the element of largest magnitude is positive."""
+    """Flip signs of rows: [1, -3] becomes [-1, 3], whose element of largest magnitude is positive."""
     return vectors * np.sign(np.take_along_axis(vectors, np.abs(vectors).argmax(1)[:, None], 1))
 
 

@@ -125,7 +125,7 @@ def backward_trmm(d_out, a, b, *, transpose=False, rightside=False, lower=True, 
 
 
 class Systems:
-    """Triangular systems of equations. Each column of the second matrix is a system (each row under `rightside`)."""
+    """Triangular systems of equations, one for each column of the second matrix (each row under `rightside`)."""
 
     def __init__(self, transpose, rightside, lower, alpha):
         self.is_transposed, self.rightside, self.alpha = transpose != rightside, rightside, alpha
@@ -136,7 +136,7 @@ class Systems:
         return self.alpha * np.linalg.solve(triangle.T if self.is_transposed != is_adjoint else triangle, vector)
 
     def d_matrix(self, matrix, d_solution, solution):
-        """Return what one solution adds to the gradient of the matrix."""
+        """Return one solution's contribution to the gradient of the matrix."""
         gradient = -np.outer(self.solve(matrix, d_solution, is_adjoint=True), solution) / self.alpha
         return self.triangle(gradient.T if self.is_transposed else gradient)
 

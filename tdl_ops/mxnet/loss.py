@@ -2,7 +2,7 @@
 
 With normalization="batch", MakeLoss divides grad_scale by the batch size. Workers have smaller batches. They get the
 quotient as grad_scale, and do not divide. A regression divides grad_scale by the number of outputs per sample. It can
-be split within a sample only if both numbers are equal. Otherwise, Tofu's own operator replaces it.
+be split within a sample only if the quotient is 1. Otherwise, Tofu's own operator replaces it.
 """
 
 from math import prod

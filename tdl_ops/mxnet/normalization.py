@@ -98,7 +98,7 @@ def backward_batch_norm(
 def last(tensor, axis):
     """Return (2, "i0 i1 k", "i0 i1 one") for a tensor of 3 dimensions and axis=-1.
 
-    These are the axis, the names of the dimensions, and the names of the dimensions of a sum over the axis.
+    These are the axis, and the names of the dimensions of the tensor and of its sum over the axis.
     """
     axis %= tensor.ndim
     names = [f"i{d}" for d in range(tensor.ndim)]

@@ -28,7 +28,7 @@ class Window:
 
 
 def read_window(kernel, stride, pad, dilate=()):
-    """Return a window. Its default is stride 1, no padding and no dilation."""
+    """Return a window, by default with stride 1, no padding and no dilation."""
     n = len(kernel)
     return Window(kernel, stride or (1,) * n, pad or (0,) * n, dilate or (1,) * n)
 

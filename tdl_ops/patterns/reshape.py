@@ -31,7 +31,7 @@ def _match_dimensions(source, target):
 def reshape_to(data, target, read_like=lambda cell: 0.0):
     """Return `data` reshaped to `target`.
 
-    `read_like` adds what an element reads of a tensor that lends its shape.
+    For reshape_like, `read_like(index)` is an unread element of the tensor whose shape is used.
     """
     names, extents, readers = [], {}, []
     for run, (dims_in, dims_out) in enumerate(_match_dimensions(data.shape, target)):

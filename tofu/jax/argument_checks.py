@@ -61,7 +61,7 @@ def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def list_weak(leaves: Sequence[Any]) -> WeakTypes:
-    """Return True for each leaf with JAX's weak type, such as the Python number 0.1."""
+    """Return (True, False) for the leaves (0.1, np.ones(2)). True means JAX's weak type."""
     return tuple(bool(getattr(leaf, "weak_type", type(leaf) in NUMBERS and type(leaf) is not bool)) for leaf in leaves)
 
 
@@ -77,7 +77,7 @@ def describe_type_difference(planned: Step, step: Step) -> str:
 
 
 def refuse_weak_types(names: Sequence[str], planned: Sequence[ValueType], weak_types: WeakTypes, problem: str) -> None:
-    """Raise ShapeError for arguments that are Python numbers in the plan and arrays in the call, or the reverse.
+    """Raise ShapeError for arrays in place of planned Python numbers, or the reverse.
 
     `problem` explains what would change, as text for the message.
     """

@@ -99,7 +99,8 @@ def read_request(
 ) -> None:
     """Load a step from the file `model`, and pass it to `use`.
 
-    `arguments` is the name of the example arguments in the file. Raise TofuError if the file lacks them or the step.
+    `arguments` is the name of the example arguments in the file. Raise TofuError if the file lacks the arguments or the
+    step.
     """
     settings = read_settings(workers, planning)
     if needs_devices:

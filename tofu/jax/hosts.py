@@ -96,7 +96,7 @@ def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
 class ProcessAgreement:
     """A check that all processes use the same plan and equal arguments.
 
-    Each argument is checked only at its first call. All processes must make the same calls in the same order.
+    Only the first value of each argument is checked. All processes must make the same calls in the same order.
     """
 
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:
@@ -106,10 +106,9 @@ class ProcessAgreement:
         self._has_checked_plan = False
 
     def check(self, arguments: Mapping[int, Sequence[Any]]) -> None:
-        """Compare the plan, and arguments that were not checked before, between all processes.
+        """Raise PlanError if processes have different plans, or UnsupportedError for different arguments.
 
-        `arguments` maps positions to lists of arrays. Raise PlanError if plans differ, or UnsupportedError if arguments
-        differ.
+        `arguments` maps positions to lists of arrays. Arguments that were checked before are skipped.
         """
         if self._has_single_process:
             return

@@ -143,7 +143,7 @@ def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
 def read_compiled(compiled: Any) -> StepDeviceMemory:
     """Return the memory that XLA reports for a compiled step.
 
-    XLA counts constants as arguments. Its results include a small table of addresses.
+    XLA counts constants as arguments, and a small table of addresses as a result.
     """
     reported = compiled.memory_analysis()
     return StepDeviceMemory(

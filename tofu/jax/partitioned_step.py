@@ -116,7 +116,7 @@ class PartitionedStep:
 
     @property
     def host_bytes(self) -> int:
-        """The most bytes that one step transfers between hosts."""
+        """Upper bound on the bytes that one step transfers between hosts."""
         return count_host_bytes(self.mesh, self.plan.level_bytes)
 
     @cached_property
@@ -326,8 +326,8 @@ class PartitionedStep:
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
         """Predict the time of a step on a machine.
 
-        `machine` is a name such as "8xH100", or the path of a machine file. `states` is the number of arrays per weight
-        that an optimizer outside of the step stores, such as 2 for Adam.
+        `machine` is a name such as "8xH100", or the path of a machine file. `states` counts the arrays per weight of
+        an optimizer outside of the step, such as 2 for Adam.
         """
         return simulate_partition(self.partition, read_machine(machine), read_states(states))
 

@@ -122,7 +122,7 @@ def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
 def plan_on_same_state(
     partition: Partition, name: str, source: Source, part: Callable[[Any], Any], options: dict[str, Any], engine: Engine
 ) -> Partition:
-    """Plan another step so that it can use a planned step's state without moving it.
+    """Plan another step that takes a planned step's state, without moving the state.
 
     `part` selects the other step's first argument from the state. `name` is the name of the planned step. Raise
     ShapeError if shapes or types differ, or PlanError if `options` contradict the state's shardings.

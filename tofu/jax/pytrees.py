@@ -73,7 +73,7 @@ def unflatten_values(
 
 
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
-    """Return True if the hint for a tensor is `steps`, or if it has no hint.
+    """Return True if the tensor `name` has no hint, or the hint `steps`.
 
     `steps` has the dimension that is split along each mesh axis. The hint 0 stands for (0, 0) on a mesh with two axes.
     """

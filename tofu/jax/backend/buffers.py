@@ -38,7 +38,7 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 
 
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
-    """Match results to donated arguments of the same shape and type, whose memory they can use.
+    """Choose a donated argument for each result to overwrite: one of the same shape and type.
 
     Return {position of result: position of argument}.
     """
@@ -154,11 +154,11 @@ class _Memory:
     Attributes
     ----------
     last
-        The time of the last read, by value.
+        Value -> time of its last read.
     length
         The time at which the program ends.
     of
-        The position in `buffers`, by value.
+        Value -> position of its buffer in `buffers`.
     """
 
     last: dict[int | None, int]

@@ -35,7 +35,7 @@ class Workers:
 
     @contextmanager
     def remember(self) -> Iterator[None]:
-        """Compute each number that depends on the worker only once in the `with` block."""
+        """In the `with` block, compute worker-dependent numbers once and reuse them."""
         before = self._known_numbers
         self._known_numbers = dict(before)
         _ = self.me  # before any loop: XLA on CPUs cannot look up the number in the kernel of a small loop
@@ -238,7 +238,7 @@ def _convert_fill(fill: float, dtype: Any) -> Any:
 
 
 class _Reducer(NamedTuple):
-    """A reduction, such as a sum: over devices, of two arrays, and along a dimension.
+    """A reduction, such as a sum, as functions: over devices, of two arrays, and along a dimension.
 
     `neutral(dtype)` is the number that changes nothing, such as 0 for a sum.
     """

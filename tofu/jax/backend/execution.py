@@ -28,11 +28,11 @@ class Scope:
     Attributes
     ----------
     values
-        Shards, regions from other workers, and partial results, by value number of `program.lockstep`.
+        Value number of `program.lockstep` -> shard, region from other workers, or partial result.
     sums
-        Partial sums of loops, by value number of the step.
+        Value number of the step -> partial sum of a loop.
     separate_sums
-        Arrays with one sum for each iteration of an inner loop, by value number of the step.
+        Value number of the step -> array with a partial sum for each iteration of an inner loop.
     """
 
     program: SpmdProgram

@@ -41,8 +41,8 @@ class WorkerSelection(Protocol):
 class RepeatedElements:
     """Elements that a reduction would count twice, because shards overlap.
 
-    Each worker includes only its first `counts[worker]` positions of `dimension`. It replaces later elements by
-    `neutral`, such as 0 for a sum.
+    Worker w includes only its first `counts[w]` positions of `dimension`. Later elements become `neutral`, such as 0
+    for a sum.
     """
 
     operand: int
@@ -72,7 +72,7 @@ class LocalCall:
     repeated
         Elements to leave out of a reduction.
     is_overwriting
-        True if an update of a slice reads the updated array, and so must not be computed in place.
+        True if a slice update reads the array that it updates. It must not be computed in place.
     """
 
     equation: Equation
@@ -126,7 +126,7 @@ class LocalCall:
 class CallMaker:
     """A factory that makes a `LocalCall` for each equation of a step.
 
-    `overwriting` are the results of `find_overwriting_updates`.
+    `overwriting` is the result of `find_overwriting_updates`.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ def find_repeated_elements(
 
 
 def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return an equation's parameters on shards. Raise InternalError if workers need different ones."""
+    """Return an equation's parameters on shards. Raise InternalError if they differ between workers."""
     parameters = dict(equation.params)
     for name in {name for attributes in attributes_by_worker for name in attributes} & parameters.keys():
         values = [attributes.get(name, parameters[name]) for attributes in attributes_by_worker]

@@ -39,7 +39,7 @@ from tofu.search.geometry import find_shards
 class SpmdProgram:
     """A planned step as one JAX program for all workers.
 
-    Its operands are the step's arguments, then its constants. `operand_numbers` has their value numbers.
+    The operands are the step's arguments, then its constants. `operand_numbers` has their value numbers.
     """
 
     def __init__(self, native: Native, program: PlannedProgram) -> None:
@@ -70,7 +70,7 @@ class SpmdProgram:
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
-        """The collectives that transfer each value, by value number of `lockstep`."""
+        """Value number of `lockstep` -> collectives that transfer the value."""
         lockstep = self.lockstep
         if is_checked() and lockstep.moved_bytes > self._planned.remote_bytes:
             raise InternalError(
@@ -89,7 +89,7 @@ class SpmdProgram:
 
     @cached_property
     def shards(self) -> dict[int, int]:
-        """Value numbers of shards in `lockstep`, by value number of the step."""
+        """Value number of the step -> value number of its shards in `lockstep`."""
         tensors, shards = self.native.tensor_of.items(), self.lockstep.shards
         return {number: shards[tensor] for number, tensor in tensors if tensor in shards}
 
@@ -165,11 +165,11 @@ class SpmdProgram:
         return self.lockstep.computes.get(self._operator_by_origin[id(equation)])
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:
-        """Return the shardings of operands with overlapping shards, by position."""
+        """Return {position: sharding} of operands with overlapping shards."""
         return self._find_uneven(dict(enumerate(self.operand_numbers)), self.shardings(mesh))
 
     def uneven_results(self, mesh: Mesh) -> dict[int, UnevenSharding]:
-        """Return the shardings of results with overlapping shards, by position."""
+        """Return {position: sharding} of results with overlapping shards."""
         return self._find_uneven(self._layout_owners, self.result_shardings(mesh))
 
     def _find_uneven(self, numbers: Mapping[int, int], shardings: Sequence[NamedSharding]) -> dict[int, UnevenSharding]:
@@ -201,11 +201,11 @@ class SpmdProgram:
         }
 
     def find_layout(self, number: int) -> Layout:
-        """Return the dimension of a value that is split along each mesh axis, such as (0, 1)."""
+        """Return (1, 0) for a value whose dimension 1 is split along mesh axis 0, and dimension 0 along mesh axis 1."""
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:
-        """Return the `lockstep` number of value `number`, split like value `layout_owner`."""
+        """Return the `lockstep` number of result `number` in the layout of value `layout_owner`."""
         if self.find_layout(layout_owner) == self.find_layout(number):
             return self.shards[number]
         return self._value_by_result[self.native.tensor_of[number], self.find_layout(layout_owner)]

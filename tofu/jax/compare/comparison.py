@@ -87,7 +87,7 @@ class PlanComparison:
         self._one_device_work = _count_work(compiled)
 
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
-        """Yield results for Tofu's plans, for plans made by hand, and for Tofu's plans within the same memory."""
+        """Yield results for Tofu's plans, for `peers`, and for Tofu's plans within the memory of each peer."""
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)
         yield self.split

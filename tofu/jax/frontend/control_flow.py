@@ -22,8 +22,8 @@ RUN_WHERE_TAKEN = ("while", "pure_callback")
 def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
     """Compute all branches of a `lax.cond`, and choose between their results with a `lax.select`.
 
-    If the condition is constant, compute only the chosen branch. Otherwise, return None if a branch has a `while` loop
-    or a `jax.pure_callback`, because these may only run in the chosen branch.
+    If the condition is constant, compute only the chosen branch. For other conditions, return None if a branch has a
+    `while` loop or a `jax.pure_callback`. These may only run in the chosen branch.
     """
     index, *operands = equation.inputs
     branches = jaxpr_equation.params["branches"]

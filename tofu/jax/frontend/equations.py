@@ -243,7 +243,7 @@ class LoopSum:
 class Loop:
     """A loop of `length` iterations, such as a `lax.scan`. If `reverse` is True, iterations run in reverse order.
 
-    `separate_sums` are sums from an earlier loop, one for each iteration.
+    `separate_sums` are value numbers. In iteration t, they stand for the sums `sums[t]` of an earlier loop.
     """
 
     equations: tuple[Equation | Loop, ...]

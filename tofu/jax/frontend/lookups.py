@@ -50,7 +50,7 @@ class KnownLookup:
     Attributes
     ----------
     known
-        The known positions, by dimension of the array.
+        Dimension of the array -> known positions.
     rest
         Index arrays for other dimensions of the array, with shape (..., 1).
     batches

@@ -127,7 +127,7 @@ class _HoistedSum:
     moved_equations
         Equations after the loop, such as the multiplication by 2.
     separate_sums
-        Sums that move out of an inner loop, by the value that the inner loop stacks.
+        Stacked result of an inner loop -> sum that moves out of it.
     has_product
         True if a summed equation is one of `PRODUCTS`, such as a matrix product.
     """

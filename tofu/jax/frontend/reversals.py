@@ -48,9 +48,9 @@ class _Search:
     Attributes
     ----------
     computed
-        An equation, parameters and operands that compute the reversed value.
+        Reversed value -> equation, parameters and operands that compute it.
     equal
-        A value that equals the reversed value: `x` for `y[::-1]` if y is `x[::-1]`.
+        Reversed value -> equal value, such as x for `y[::-1]` if y is `x[::-1]`.
     rest
         Values that only `lax.rev` can reverse.
     cancels

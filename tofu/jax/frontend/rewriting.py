@@ -99,7 +99,7 @@ def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Keep `jax.device_put` to another kind of memory. Remove the others, because the plan chooses all devices."""
+    """Keep `jax.device_put` only if it moves a value to another kind of memory. The plan chooses devices."""
     targets = equation.params["devices"]
     has_memory_kinds = has_kinds_of_memory()
     if not has_memory_kinds and any(map(is_memory_kind, targets)):
@@ -145,7 +145,7 @@ def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
 
 
 def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a gather that reads all elements, such as `x.at[...].get()`, by its operand."""
+    """Replace `x.at[...].get()`, and other gathers of all elements, by x."""
     operand, dimension_numbers = equation.inputs[0], equation.params["dimension_numbers"]
     indexed_dimensions = (*dimension_numbers.start_index_map, *dimension_numbers.operand_batching_dims)
     is_complete = tuple(equation.params["slice_sizes"]) == builder.find_type(operand).shape == types[0].shape
@@ -215,7 +215,7 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
 
 
 def _cut_before_steps(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Let a first slice cut dimensions without steps. A slice with steps reads all of them, unless it is split there."""
+    """Rewrite `x[:3, ::2]` as `x[:3][:, ::2]`. Otherwise, an unsplit dimension 0 would be read completely."""
     begins, ends, steps = (equation.params[name] for name in ("start_indices", "limit_indices", "strides"))
     extents = builder.find_type(equation.inputs[0]).shape
     bounds = [

@@ -126,7 +126,7 @@ def read_jaxpr(closed: core.ClosedJaxpr, *, is_planned: bool = True) -> Step:
 class StepBuilder:
     """A builder of the equations of a step or loop body.
 
-    `in_reverse` has reversed values, by value and reversed dimensions.
+    `in_reverse[x, dimensions]` is x reversed along these dimensions, if the step computes it.
     """
 
     def __init__(self, *, is_planned: bool = True) -> None:

@@ -156,7 +156,7 @@ def _without_empty(scope: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Line:
-    """A line of the user's program, which is looked up when it is printed.
+    """A line of the user's program. It is looked up when printed.
 
     `traceback` is JAX's record of the calls. `enclosing` is used if `traceback` has no line of the user's program.
     """

@@ -29,7 +29,7 @@ class KernelCall:
     name
         Name of the operator.
     run
-        The kernel: a function of arrays, or of their shards, that returns a list of arrays.
+        The kernel. It takes arrays or shards, and returns a list of arrays.
     rule
         Which dimensions can be split together, such as "b h _ -> b h". None if a formula describes the kernel.
     attributes

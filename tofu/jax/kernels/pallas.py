@@ -209,10 +209,9 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> tuple[int, int] | None:
-    """Return (length, shift) of a repeated pattern: (2, 4) for [0, 1, 4, 5].
+    """Return (length, shift) of a repeated pattern: (2, 4) for [0, 1, 4, 5], and (2, 0) for [0, 1, 0, 1].
 
-    `blocks` has the block numbers along a grid axis. Return None without a pattern, or if repetitions overlap partly.
-    [0, 1, 0, 1] gives (2, 0).
+    `blocks` has the block numbers along a grid axis. Return None for others, such as [0, 1, 1, 2], which overlap.
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):

@@ -45,8 +45,8 @@ DRAWS = 8
 class CaseReport:
     """Results of verifying one case.
 
-    `missing` and `explained` are correct ways to split an equation that its description does not offer: by mistake, or
-    for a known reason.
+    `missing` lists correct ways to split an equation that its description lacks. `explained` has pairs (way to
+    split, reason) for ways that are lacking for a known reason.
     """
 
     case: str
@@ -81,7 +81,7 @@ def verify_cases(
 
     Equal equations (same primitive, parameters, shapes and types) are verified once. If `primitives` is not empty,
     other primitives are skipped. With `search=True`, also find correct ways to split that descriptions do not offer.
-    With several `jobs`, cases run in parallel, and all must be from `load_cases`.
+    If `jobs` > 1, cases run in parallel, and must be from `load_cases`.
     """
     numbers_by_case = list_distinct(cases, primitives, seed)
     if jobs == 1:
@@ -110,7 +110,7 @@ def list_distinct(
 
 
 def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseReport:
-    """Verify the equations of a case whose positions are in `numbers`."""
+    """Verify a case's equations at the positions `numbers`."""
     if not numbers:
         return CaseReport(case.name, ())
     results, missing_strategies = [], list[Missing]()

@@ -150,9 +150,10 @@ def trace_case(case: PrimitiveCase, seed: int = 0) -> tuple[Step, list[Any]]:
 
 
 def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
-    """Yield (number, signature, equation) for each equation that calls one of `primitives`, or any if this is empty.
+    """Yield (number, signature, equation) for each equation that calls one of `primitives`.
 
-    Equations with equal signatures have the same primitive, parameters, shapes and types.
+    If `primitives` is empty, yield all. Equations with equal signatures have the same primitive, parameters, shapes and
+    types.
     """
     for number, equation in enumerate(step.walk()):
         if not primitives or equation.primitive.name in primitives:
