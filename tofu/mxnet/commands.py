@@ -47,7 +47,7 @@ class SymbolRequest:
         return read_trained(self.symbol, self.shapes, self.settings, observe)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Plan the model. Raise PlanError for one worker.
+        """Plan the model. Raise PlanError if there is only one worker.
 
         `observe` is called after every pass of the planner.
         """

@@ -117,7 +117,7 @@ def read_events(path: Path) -> Events:
 
 
 def match_events(recorded: RecordedCase, events: Events) -> Iterator[Sample]:
-    """Yield the work of each kernel in `recorded`, with its shortest time in `events`."""
+    """Yield a `Sample` for each kernel: its amount of work, and its shortest time in `events`."""
     program = recorded.program
     tables = program.tables
     work = measure_work(recorded.program, 0)

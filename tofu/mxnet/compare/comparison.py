@@ -64,9 +64,9 @@ def _compare_step(
 
 
 def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
-    """Return the names of tensors with an error above `tolerance` in `comparison`, but not in `corrected`.
+    """Return the names of tensors that are wrong in `comparison`, but not in `corrected`.
 
-    Tensors that are not finite on one device count as wrong, too.
+    A tensor is wrong if its error is above `tolerance`, or if it is not finite on one device.
     """
     still_wrong = _list_wrong(corrected, tolerance)
     agreeing = {d.name for d in (*corrected.training, *corrected.inference)}.difference(still_wrong)

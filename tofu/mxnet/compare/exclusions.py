@@ -85,7 +85,7 @@ def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) 
 
 
 def propagate(graph: Graph, direct_reasons: Mapping[int, str]) -> Reasons:
-    """Return `direct_reasons`, and the same reasons for all tensors computed from these tensors."""
+    """Return the reasons, extended to all tensors that are computed from tensors with a reason."""
     reasons = dict(direct_reasons)
     for operator in graph.operators:
         reason = next((reasons[tensor] for tensor in operator.inputs if tensor in reasons), None)

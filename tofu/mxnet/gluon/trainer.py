@@ -110,9 +110,9 @@ class ShardStore:
         self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Call `share` again for parameters whose split has changed since.
+        """Call `share` for parameters that have been split differently since the last call.
 
-        This happens at most once for each parameter.
+        Each parameter is tested only once.
         """
         unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
         self.share({i: array for i, array in unsettled.items() if not self._layouts[i].matches(array.layout)})
