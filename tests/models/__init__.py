@@ -1,3 +1,3 @@
-"""Small models of the families that Tofu must handle: plain, normalized, recurrent, spatial; and what MXNet's users train."""
+"""Small models: plain, normalized, recurrent and spatial ones, and applications like those of MXNet's users."""
 
 import tofu  # noqa: F401  before MXNet

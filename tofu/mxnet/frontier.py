@@ -53,7 +53,7 @@ class Frontier:
 
     @property
     def smallest_bytes(self) -> int:
-        """Memory per worker of the plan that needs least, in bytes."""
+        """Bytes per worker of the plan that needs least memory."""
         return most_bytes(self.points[0])
 
     def best_within(self, limit_bytes: float) -> Plan:

@@ -162,10 +162,7 @@ def read_trained(
 
 
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
-    """Return a function that plans a task for `symbol`.
-
-    If operators can be replaced, such as an RNN by cells, the function returns the better plan.
-    """
+    """Return a function that plans tasks for `symbol`. It replaces operators, such as RNNs by cells, if the plan improves."""
 
     def plan(task: Task) -> Partition:
         if len(_list_forms(symbol, task.settings)) == 1:

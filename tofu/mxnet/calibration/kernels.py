@@ -37,7 +37,7 @@ CLONE_PREFIX, FETCH_OPERATOR = "_tofu_clone_", "_tofu_multi_fetch"
 
 
 class RecordedCase(NamedTuple):
-    """The operators of a model that ran under the profiler, and the times of its training steps.
+    """Operators and step times of a model that ran under MXNet's profiler.
 
     `steps` lists the start and end of each step in microseconds on the profiler's clock.
     """

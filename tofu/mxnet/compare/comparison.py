@@ -22,7 +22,7 @@ NOT_FINITE = "one device computes no finite numbers from these values; pass your
 class ComparedRuns:
     """Differences between a run on several workers and a run on one device.
 
-    `excused` maps the name of each tensor that was not compared to the reason.
+    `excused` has the reason why a tensor was not compared, by name of the tensor.
     """
 
     training: tuple[Difference, ...]
@@ -43,7 +43,7 @@ class ComparedRuns:
 def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancelled: float) -> ComparedRuns:
     """Compare the results of all workers with the results of one device.
 
-    Tensors are excused if they depend on random numbers, or if they have NaN or infinity on one device.
+    Tensors are not compared if they depend on random numbers, or have NaN or infinity on one device.
     """
     problem = partition.searched.problem
     excused = _name_tensors(partition, find_random(problem.graph, problem.accesses))
@@ -79,7 +79,7 @@ def _list_wrong(comparison: ComparedRuns, tolerance: float) -> dict[str, None]:
 
 
 def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: float) -> ComparedRuns:
-    """Excuse differences that known mistakes of MXNet explain. Return the comparison without them."""
+    """Return the comparison without differences that known mistakes of MXNet explain."""
     defects = _name_tensors(partition, find_defects(partition.source.graph))
     differences = (*comparison.training, *comparison.inference)
     wrong = [d for d in differences if d.error > tolerance and d.name in defects]

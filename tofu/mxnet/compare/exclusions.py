@@ -59,7 +59,6 @@ def find_defects(graph: Graph) -> Reasons:
 
 
 def _runs_in_onednn(graph: Graph, operator: Operator) -> bool:
-    """Return True if one device computes a recurrence with oneDNN's kernel, which has no known mistake."""
     if operator.op != "_backward_RNN" or graph.tensors[operator.outputs[0]].dtype != "float32":
         return False
     return all(os.environ.get(name, "1") != "0" for name in ("MXNET_MKLDNN_ENABLED", ONEDNN_RECURRENCE))

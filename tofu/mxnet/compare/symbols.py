@@ -111,7 +111,7 @@ def avoid_blocked_layouts(symbol: Any, *_: Any) -> Any:
 
 
 def complete_ctc_loss(symbol: Any, *_: Any) -> Any:
-    """Return a copy of the symbol with Tofu's CTCLoss instead of MXNet's.
+    """Return a copy of the symbol with Tofu's CTCLoss.
 
     MXNet's kernel writes no results if no sample has a label. It writes no gradient of samples whose labels do not fit.
     """

@@ -35,7 +35,7 @@ def send_shards(trainer: Any) -> None:
 
 @cache
 def extend_class(mxnet_class: Any, mixin: Any, prefix: str = "Sharded") -> Any:
-    """Return a subclass of `mxnet_class` whose methods are overridden by those of `mixin`."""
+    """Return a subclass of `mxnet_class` with the methods of `mixin`."""
     return type(f"{prefix}{mxnet_class.__name__}", (mixin, mxnet_class), {"__module__": mxnet_class.__module__})
 
 
