@@ -1,3 +1,3 @@
-"""Small models: plain, normalized, recurrent and spatial ones, and applications like those of MXNet's users."""
+"""Small plain, normalized, recurrent and spatial models, and applications as MXNet's users write them."""
 
 import tofu  # noqa: F401  before MXNet

@@ -162,7 +162,10 @@ def read_trained(
 
 
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
-    """Return a function that plans tasks for `symbol`. It replaces operators, such as RNNs by cells, if the plan improves."""
+    """Return a function that plans a task for `symbol`.
+
+    The function replaces operators, such as RNNs by cells, if this improves the plan.
+    """
 
     def plan(task: Task) -> Partition:
         if len(_list_forms(symbol, task.settings)) == 1:

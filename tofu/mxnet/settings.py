@@ -1,4 +1,4 @@
-"""Planning options of MXNet models: those of all models, and `unroll`."""
+"""Planning options of MXNet models: the common options, and `unroll`."""
 
 from __future__ import annotations
 

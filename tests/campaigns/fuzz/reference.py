@@ -68,7 +68,7 @@ def run(
 def run_alone(sample: FuzzSample) -> Results:
     """Return the results of one device that keeps every tensor and writes all gradients.
 
-    Otherwise, some of MXNet's kernels are wrong. Gradients that no kernel writes are zeros. Inference uses the states
+    Otherwise, some kernels of MXNet are wrong. Gradients that no kernel writes are zeros. Inference uses the states
     after training.
     """
     symbol, variables = sample.symbol, {*sample.symbol.list_arguments(), *sample.symbol.list_auxiliary_states()}

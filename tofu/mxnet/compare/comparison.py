@@ -22,7 +22,7 @@ NOT_FINITE = "one device computes no finite numbers from these values; pass your
 class ComparedRuns:
     """Differences between a run on several workers and a run on one device.
 
-    `excused` has the reason why a tensor was not compared, by name of the tensor.
+    `excused` lists tensors that were not compared, each with the reason.
     """
 
     training: tuple[Difference, ...]

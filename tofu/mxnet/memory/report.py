@@ -89,7 +89,7 @@ class DeviceMemory:
 
     @property
     def at_peak(self) -> dict[str, int]:
-        """Planned bytes at the peak by use, such as {"parameters": 512, "idle": 64}. Idle memory is unused."""
+        """Bytes by kind when most memory is in use, such as {"parameters": 512, "idle": 64}. Idle bytes are unused."""
         pooled = self.uses[:, self.peak].tolist() if self.nodes else [0] * len(USES)
         parts = {
             "parameters": self.parameters_bytes,
