@@ -1,4 +1,4 @@
-"""Random descriptions: every accepted strategy, carried out, gives the whole result."""
+"""Every accepted strategy of a random description gives the whole result."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ VALUES = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """Random description: a value of three elements under a sum, perhaps with elements beside the sum."""
+    """Recipe of a random description: a sum of expressions, perhaps combined with elements outside of the sum."""
 
     accesses: tuple[tuple[IndexRecipe, ...], ...]
     inside: str

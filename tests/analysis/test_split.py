@@ -1,4 +1,4 @@
-"""Every strategy of the analysis, carried out with the interpreter in place of a kernel, gives the whole result."""
+"""Every strategy of the analysis gives the whole result if the interpreter computes the parts."""
 
 import numpy as np
 import pytest

@@ -93,7 +93,7 @@ class EqualityCase:
 class EqualityResult:
     """Errors of plans, relative to the largest number of an array.
 
-    `excused` is the largest count of arrays with errors that rounding explains.
+    `excused` is the largest number of arrays in a plan whose errors rounding explains.
     """
 
     dtype: str = ""
@@ -193,7 +193,7 @@ class Training:
 
 
 def _compile(step: Any, arguments: tuple[Any, ...]) -> Any:
-    """Compile the step by `jax.jit`, or by equinox if its modules hold functions and numbers."""
+    """Compile the step by `jax.jit`, or by equinox if JAX refuses the arguments."""
     import jax
 
     if hasattr(step, "lower"):
@@ -223,7 +223,10 @@ def largest_error(found: list[Any], expected: list[Any], excused: list[bool] | N
 
 
 def list_excused(found: list[Any], expected: list[Any], rounded: list[Any], limit: float = LIMIT) -> list[bool]:
-    """Return True for each array with an error above the limit that `rounded` explains, the results for rounded inputs."""
+    """Return True for each array with an error above `limit` that rounding explains.
+
+    `rounded` has the results for rounded inputs.
+    """
     return [
         _relative(array, exact) > limit and _measure(array, exact)[0] <= ROUNDING_FACTOR * _measure(again, exact)[0]
         for array, exact, again in zip(found, expected, rounded, strict=True)

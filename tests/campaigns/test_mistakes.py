@@ -1,6 +1,7 @@
 """Mistakes of new users raise one error that names the remedy, and leave the model unchanged.
 
-A row of `mistake_cases/*.toml` is a mistake: its code, the class of the error if that is not any TofuError, and parts of the message.
+A row of `mistake_cases/*.toml` has the code of a mistake, the error's class (by default TofuError), and parts of its
+message.
 """
 
 import shlex

@@ -22,7 +22,7 @@ def draw_part(name):
 
 
 def add_in_place(name, inputs, attributes, base):
-    """Return `base` plus the part's first output, added in place by the part's kernel, and the nodes that ran."""
+    """Return `base` plus the part's first output, and the nodes that ran. The part's kernel adds in place."""
     texts = {key: str(value) for key, value in attributes.items()}
     copy = mx.sym.identity(mx.sym.Variable("base"), name="copy")
     total = mx.sym._internal._grad_add(copy, compose(name, texts, len(inputs))[0], name="sum")

@@ -81,7 +81,7 @@ def single(value):
 
 
 def propose(op, **more):
-    """Return boxes in single precision, and regions pooled in them by the number of their sample."""
+    """Return a model that pools regions in the boxes that `op` proposes."""
     data = mx.sym.broadcast_mul(double("data"), double("scale_weight", shape=(1, 4, 1, 1)))
     found = op(single(data), single(double("deltas")), single(double("info")), name="boxes", **SETTINGS, **more)
     boxes = mx.sym.Cast(found[0] if more else found, dtype="float64")

@@ -39,7 +39,7 @@ def test_a_loss_divided_by_the_batch(shape, axis):
     ],
 )
 def test_a_regression_divided_by_the_outputs_of_a_sample(kind, dtype, outputs, workers):
-    """If a part's number of outputs divided 63 or 75, no single-precision scale would be exact."""
+    """No scale could exactly correct a division by a part's number of outputs instead of 63 or 75."""
     operator = getattr(mx.sym, f"{kind}RegressionOutput")
     for scale in (0.1, 1.3432430, outputs):
         loss = operator(DATA, LABEL, grad_scale=scale, name="loss")

@@ -54,7 +54,10 @@ def single_layer(case: Case, dtype: str = "float64") -> PlainModel:
 
 
 def list_hints(partition):
-    """Yield hints with every axis of the layer and of its gradient; both have one choice if MXNet's kernels share a state."""
+    """Yield hints in which every axis of the layer and of its gradient occurs.
+
+    If MXNet's kernels share a state, both get the same axis.
+    """
     graph = partition.searched.problem.graph
     names = [name for name in ("layer", "layer_backward") if name in graph.operator_index]
     is_shared = any(graph.operators[graph.operator_index[name]].stateful for name in names)
@@ -90,7 +93,7 @@ def test_half_precision_is_not_lowered(dtype, is_lowered):
 
 
 def test_a_gradient_in_parts_reads_no_less_than_its_kernel():
-    """The kernel reads only the shape of the variance, and the parts do not read it, so it may be split in any way."""
+    """The kernel reads only the shape of the variance. The parts do not read the variance, so it may be split in any way."""
     weight = mx.sym.Variable("scale_weight", shape=(5, 2, 6), dtype="float64")
     net = mx.sym.moments(weight, axes=(1,), name="moments")[0]
     model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(net)), {}, 2)

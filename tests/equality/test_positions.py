@@ -1,4 +1,4 @@
-"""Operators that read numbers as positions along a dimension, split along it, equal one device."""
+"""Operators such as take, split along the dimension in which they look up positions, equal one device."""
 
 import mxnet as mx
 import numpy as np

@@ -99,7 +99,7 @@ def test_elements_of_a_window_stay_together():
 
 
 def test_a_spatial_transformer_by_rows():
-    """At the identity, coordinates hit elements exactly, where rounding would choose another gradient."""
+    """At the identity, positions are exactly those of elements. A rounding error would change the gradient."""
     image, places = (mx.sym.Variable(name, shape=shape) for name, shape in (("weight", (2, 3, 7, 6)), ("loc", (2, 6))))
     options = {"target_shape": (7, 6), "transform_type": "affine", "sampler_type": "bilinear"}
     net = mx.sym.SpatialTransformer(image * mx.sym.Variable("data"), places, name="layer", **options)
@@ -123,7 +123,7 @@ DEFORMED = {
 @pytest.mark.parametrize("name", DEFORMED)
 @pytest.mark.parametrize("axes", [("y", "y"), ("x",), ("y", "b"), ("y", "x"), ("co", "y"), ("b",)])
 def test_a_deformable_convolution_in_space(name, axes, offsets):
-    """Without offsets, positions hit elements and the border exactly, where rounding would choose other ones."""
+    """Without offsets, positions are exactly those of elements and of the border. A rounding error would select others."""
     window, space = DEFORMED[name]
     cells = window["kernel"][0] * window["kernel"][1]
     image = mx.sym.Variable("weight", shape=(2, 3, 7, 6)) * mx.sym.Variable("data")

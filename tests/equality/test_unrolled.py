@@ -15,7 +15,7 @@ TIME, BATCH, WIDTH, UNITS = 3, 4, 5, 6
 def recurrence(mode, layers=2, time=TIME, batch=BATCH, units=UNITS, **attributes) -> PlainModel:
     """A fused RNN whose initial states have inferred shapes.
 
-    The gradient of its data is requested, since MXNet's others are wrong without it.
+    The gradient of the data is requested. Otherwise, MXNet computes the other gradients wrong.
     """
     data = mx.sym.Variable("data", dtype="float64")
     data = mx.sym.broadcast_mul(data, mx.sym.Variable("scale_weight", shape=(1, 1, WIDTH)))

@@ -24,7 +24,7 @@ BATCH = RANDOM.randn(16, 64), np.eye(40)[RANDOM.randint(0, 40, 16)]
 
 
 def train(state, batch):
-    """Train a classifier with momentum; only its weights have 64 KiB, with extents that 3 does not divide."""
+    """Train a classifier with momentum. Only its weights have 64 KiB. Their extents are no multiples of 3."""
     params, momentum = state
     x, y = batch
     loss = lambda p: -(jax.nn.log_softmax(jax.nn.relu(x @ p["w"]) @ p["v"] + p["b"]) * y).sum(1).mean()  # noqa: E731

@@ -41,7 +41,7 @@ def trace_cases():
 
 
 def list_signatures():
-    """Return, by primitive, the length of each case that has it, the case, and the equation's number."""
+    """Return (length of the case, case, number of the equation) of all equations, by primitive."""
     found = defaultdict(list)
     for name, step in trace_cases().items():
         equations = list(step.walk())

@@ -147,7 +147,7 @@ def test_gradients_of_windows():
 
 
 def draw_index(draws, extent, count):
-    """Return a slice, a number, a range as an array, or positions as data, and True for data."""
+    """Return a random index, and True if it is data: a slice, a number, a range, or an array of positions."""
     kind = draws.integers(6)
     if kind == 0:
         return draws.integers(-extent, extent, size=count).astype("int32"), True

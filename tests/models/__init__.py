@@ -1,3 +1,3 @@
-"""Small models of the families that Tofu must handle: plain, normalized, recurrent, spatial; and what MXNet's users train."""
+"""Small plain, normalized, recurrent and spatial models, and applications as MXNet's users write them."""
 
 import tofu  # noqa: F401  before MXNet

@@ -1,4 +1,4 @@
-"""Small recurrent models with explicit types, since an Embedding does not infer its own."""
+"""Small recurrent models. Types are explicit, because an Embedding does not infer its type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small models whose height, width, depth or time is split, with indivisible extents and shards smaller than some halos."""
+"""Small models whose height, width, depth or time is split. Extents are indivisible. Some shards are smaller than halos."""
 
 from __future__ import annotations
 

@@ -41,7 +41,6 @@ def test_importing_tofu_imports_no_framework_and_changes_no_numpy():
 @pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), [("tofu", "mxnet"), ("mxnet", "tofu")])
 def test_both_orders_of_import_give_mxnet_its_loaders(first, second, tmp_path):
-    """MXNet's own function loads a saved partition as one."""
     printed = run(f"""
         import warnings
         import numpy
@@ -63,7 +62,7 @@ IMPORT_MXNET = "import numpy as np; np.bool = bool; import mxnet; "
 
 
 def without(module, name):
-    """Code that leaves out a name of the native code, as after a pull without a build."""
+    """Return code that removes a name from the native module, as if it had not been rebuilt."""
     return IMPORT_MXNET + (
         f"import sys, types; parent = types.ModuleType('tofu'); parent.__path__ = ['{TOFU}']; "
         f"sys.modules['tofu'] = parent; import {module}; del {module}.{name}; del sys.modules['tofu']"

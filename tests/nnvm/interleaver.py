@@ -1,4 +1,4 @@
-"""Simulate all orders in which MXNet's engine may run a small graph, as the oracle of the rules of lifetimes.
+"""Simulate all orders in which MXNet's engine may run a small graph, to test the rules of lifetimes.
 
 Values are symbolic: a kernel must read the values that it would read if every entry had separate memory.
 """

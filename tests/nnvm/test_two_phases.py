@@ -13,7 +13,7 @@ from tofu.mxnet.check.execution import count_remote_bytes
 
 
 def test_neighbours_of_one_worker_run_as_one_operation(tmp_path):
-    """Nodes of two workers do not, even without a fetch between them."""
+    """Nodes of two workers run as two operations, even without a fetch between them."""
     graph = JsonGraph()
     heads = []
     for group in ("w0", "w1"):

@@ -107,7 +107,7 @@ class NumpyBackend:
         """Return nothing: the measured bytes include all buffers."""
 
     def measure(self, source, choices):
-        """Return each worker's bytes: its shards of all variables, and values from their node to the last reader."""
+        """Return the bytes that each worker needs: shards of all variables, and the peak of other live values."""
         execution = self.build(source, write_program(choices))
         graph, program = execution.graph, execution.program
         held = np.zeros(program.workers, np.int64)
@@ -150,7 +150,7 @@ NUMPY = Engine(NumpyFrontEnd(), NumpyBackend())
 
 
 def find_peaks(owners: list[int], made: list[int], read: list[set[int]], kept: set[int]) -> dict[int, int]:
-    """Return the most live bytes of each owner: values live from their node to their last reader, or to the end."""
+    """Return each owner's largest number of live bytes. Values live until their last reader, or to the end if in `kept`."""
     last = {producer: reader for reader, producers in enumerate(read) for producer in producers}
     last.update(dict.fromkeys(kept, len(owners)))
     ending: dict[int, list[int]] = {}

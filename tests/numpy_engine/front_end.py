@@ -34,7 +34,10 @@ class NumpyStep:
         return self.variable(name, *shape, kind=TensorKind.INPUT)
 
     def apply(self, op, name, *inputs, forward=None, sums_gradients=False, **attributes):
-        """Return the output of a new operator, or its list of outputs; a backward operator names its `forward` one."""
+        """Add an operator. Return its output, or a list of several outputs.
+
+        For a backward operator, `forward` names the forward operator.
+        """
         shapes = SHAPES[f"np.{op}"](*(self.tensors[t].shape for t in inputs), **attributes)
         names = [f"{name}_output"] if len(shapes) == 1 else [f"{name}.{n}" for n in range(len(shapes))]
         outputs = [

@@ -55,7 +55,7 @@ def intersect(first, second):
 
 
 def make_program(held, wanted, factors, summed=()):
-    """Return a program that moves a tensor between layouts; workers along `summed` axes have partial results.
+    """Return a program that moves a tensor between layouts. Workers along `summed` axes have partial results.
 
     Each worker reads each box from itself, or from the nearest worker that has it.
     """
@@ -93,7 +93,7 @@ def change(transfer, **attributes):
 
 
 def list_next_layouts(layout, factors, cells):
-    """Yield each layout that one collective or slice makes, with elements received and elements held by each worker."""
+    """Yield the layouts that one collective or slice makes, each with the elements that a worker receives and then has."""
     for axis, d in enumerate(layout):
         for e in (REPLICATED, *range(len(SHAPE))):
             later = layout[axis + 1 :]  # axes that split the dimension further would be out of order

@@ -26,13 +26,16 @@ class CellModel:
         return parts
 
     def list_feasible(self, extents, choice):
-        """Return the dimensions that round len(choice) may split: those whose smallest part is long enough."""
+        """Return the dimensions that round number `len(choice)` may split, which are long enough."""
         known = CellModel(self.spec, self.factors[: len(choice)])
         smallest = [min(len(known.split(extents, choice, w)[d]) for w in known.workers) for d in range(len(extents))]
         return [d for d, length in enumerate(smallest) if length >= self.factors[len(choice)]]
 
     def can_nest(self, operator, history, axis):
-        """Return True if all parts of the axes outside of `axis` are single positions, in all operators that share the choice."""
+        """Return True if the axes outside of `axis` are already split into single positions.
+
+        This must hold for all operators that share the choice.
+        """
         known = CellModel(self.spec, self.factors[: len(history)])
         boxes = [known.split(tuple(operator.extents), history, worker) for worker in known.workers]
         position = self.spec.operators.index(operator)
@@ -78,7 +81,7 @@ class CellModel:
         return set(product(*self.split(shape, layout, worker)))
 
     def _read_bytes(self, group, phase, tensor, choice, layout):
-        """Count each distinct region that a worker needs and does not store once."""
+        """Count the bytes that workers need and do not store. Equal regions of a worker count once."""
         info = self.spec.tensors[tensor]
         cells = 0
         for worker in self.workers:
@@ -99,7 +102,7 @@ class CellModel:
         return cells * info.item_bytes
 
     def _write_bytes(self, position, output, choice, layout):
-        """Count the bytes of every worker's shard that other workers produced, each partial result separately."""
+        """Count the bytes of each worker's shard that other workers computed. Each partial result counts."""
         operator = self.spec.operators[position]
         written = operator.written[output]
         info = self.spec.tensors[written.tensor]
@@ -139,7 +142,7 @@ class CellModel:
         return set(product(*parts))
 
     def list_incidences(self):
-        """Return the count function, its arguments, the operator and the tensor of all that can cost bytes."""
+        """Return (count function, its arguments, operator, tensor) for all reads and writes that can cost bytes."""
         found = []
         for position, operator in enumerate(self.spec.operators):
             for read in filter(lambda read: read.is_read, operator.reads):

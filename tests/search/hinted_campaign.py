@@ -50,7 +50,7 @@ class HintedGraph:
         return self.problem.with_memory_price(0.0) if self.is_free else self.problem
 
     def without_ties(self):
-        """Return the native graph for a search, without ties."""
+        """Return the native graph for a search that may treat equal parts differently."""
         native = self.problem.native.copy()
         for tensor in range(len(self.problem.graph.tensors)) if self.is_free else ():
             native.hold(tensor, 0.0)
@@ -74,7 +74,7 @@ def draw_case(seed, rules):
 
 
 def draw_hints(problem, rng, count, kept=()):
-    """Return random hints beside the kept ones, each feasible by itself."""
+    """Return the hints in `kept` and random hints, each feasible by itself."""
     hints = dict(kept)
     things = [("operator", n, o) for n, o in enumerate(problem.graph.operators) if not o.is_inner]
     things += [("tensor", n, t) for n, t in enumerate(problem.graph.tensors) if not t.is_inner]
@@ -97,7 +97,7 @@ def draw_hint(problem, rng, kind, position):
 
 
 def tie_parts(case, fixed):
-    """Return the native graph of the plans that treat equal parts alike, except where hints distinguish them."""
+    """Return the native graph for a search that treats equal parts alike, unless hints distinguish them."""
     tied = case.without_ties()
     for parts in (case.problem.equal, case.problem.layers):
         for alike in (part for family in parts.tensors for part in split_family(family, fixed.tensors) if part):
@@ -109,7 +109,7 @@ def tie_parts(case, fixed):
 
 
 def split_family(family, fixed):
-    """Return the members of a family that hints fix alike, or all members if hints fix at most one way."""
+    """Split the members of a family by their hints. If all hints agree, return the family as one group."""
     ways = {tuple(fixed[member]) for member in family if member in fixed}
     if len(ways) < 2:
         return [family]
@@ -124,7 +124,7 @@ def search(problem, graph, fixed):
 
 
 def judge(case, rng):
-    """Return a false claim about the plan of a case, or nothing, and counts of the compared plans."""
+    """Return a false claim about the plan of a case (or ""), and counts of the compared plans."""
     problem, seen = case.problem, Counter()
     try:
         fixed = resolve_hints(problem, case.hints)
@@ -151,7 +151,7 @@ def judge(case, rng):
 
 
 def judge_refusal(case, fixed, error):
-    """Return a text if hints are refused although a search without ties finds a plan."""
+    """Return a message if a search without ties finds a plan. Otherwise, return ""."""
     try:
         search(case.problem, case.without_ties(), fixed)
     except (ValueError, RuntimeError):
@@ -168,7 +168,7 @@ def honours(choices, fixed):
 
 
 def list_rivals(case, solution, fixed, rng):
-    """Yield names and costs of other plans that follow the hints and that the claim covers."""
+    """Yield names and costs of other plans that follow the hints, if the claim covers them."""
     problem = case.problem
     among = solution.proofs[0].among
     rival = search(problem, tie_parts(case, fixed) if among else case.without_ties(), fixed).plan
@@ -191,7 +191,7 @@ def is_tied_alike(problem, fixed, more):
 
 
 def asks_more(case, fixed, more, choices):
-    """Return True if the claim does not cover some of these choices, because they are infeasible without further hints."""
+    """Return True if some of these choices are only feasible with further hints. The claim does not cover such plans."""
     native, factors = case.without_ties(), list(case.problem.factors)
     asked = (
         ("operator", more.operators.keys() - fixed.operators.keys(), choices.operators),

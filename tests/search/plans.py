@@ -56,7 +56,7 @@ def list_plans(spec, factors, most, model_type=CellModel):
 
 
 def search_with_limits(native, factors, limits, least, prices=()):
-    """Return the result of a search; no bound that it reports exceeds `least`, and its claim is true."""
+    """Return the result of a search. Check that its bounds are at most `least`, and that its claim is true."""
     bounds = []
     result = _core.search_exact(
         native, list(factors), prices=list(prices), progress=lambda stage, best, bound: bounds.append(bound), **limits
@@ -68,7 +68,7 @@ def search_with_limits(native, factors, limits, least, prices=()):
 
 
 def choice_roots(spec):
-    """Return the decider of each operator: ("operator", root) or ("tensor", followed)."""
+    """Return ("operator", n) or ("tensor", n) for each operator: whose split it shares."""
     roots = []
     for position, operator in enumerate(spec.operators):
         if operator.follows >= 0:

@@ -43,7 +43,7 @@ def make_graph(spec):
 
 
 def check_order(nodes):
-    """Check that nodes follow their inputs, and that between two fetches of a phase, operators run in order, worker by worker."""
+    """Check that nodes follow their inputs, and that operators between two fetches run in order, worker by worker."""
     for position, node in enumerate(nodes):
         assert all(n < position for n, _ in node.inputs)
     last = -1
@@ -61,7 +61,7 @@ ALL_PHASES = [0, 1, 2]
 
 
 def emit_training(spec, factors, operators, tensors, kept=(), reread=()):
-    """Return the program of a training step: the graph's outputs, and every gradient in its weight's layout."""
+    """Emit a program that returns the graph's outputs, and every gradient in its weight's layout."""
     native = spec.native()
     arrays = (np.array(operators), np.array(tensors))
     requests = [(t, None) for t in dict.fromkeys(spec.outputs)]

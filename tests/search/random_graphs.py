@@ -105,7 +105,7 @@ class GraphSpec:
 
 
 def row(*terms, lower=0, upper=1):
-    """Return a row; a bare axis has coefficient 1."""
+    """Return a row. An axis without a coefficient gets 1."""
     return ([(t, 1) if isinstance(t, int) else t for t in terms], lower, upper)
 
 
@@ -195,7 +195,7 @@ def statistics(spec, x, replicable, **rest):
 
 
 def concatenate(spec, a, b, **rest):
-    """Add y[i, c] over the columns of a, then of b, which no kernel computes in parts; axes i, c."""
+    """Add y[i, c], the columns of a, then of b; axes i, c. No kernel computes it in parts."""
     (n, ca), cb = spec.tensors[a].shape, spec.tensors[b].shape[1]
     y = spec.tensor((n, ca + cb))
     reads = [RandomRead(a, [row(0), row(1)]), RandomRead(b, [row(0), row(1, lower=-ca, upper=1 - ca)])]

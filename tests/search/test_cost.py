@@ -16,7 +16,7 @@ LARGEST_SPACE = 6000
 
 
 def least_bytes(spec, factors, round_, operators, tensors):
-    """Return the least bytes of levels 0 .. `round_` over all plans of that round, or None if there are too many."""
+    """Return the least bytes of levels 0 .. `round_` for any choice in this round. Return None if there are too many."""
     model = CellModel(spec, factors[: round_ + 1])
     roots = choice_roots(spec)
     deciders = sorted(set(roots) | {("tensor", t) for t in range(len(spec.tensors))})

@@ -22,7 +22,7 @@ LARGEST_SPACE = 2_000_000
 
 
 def count_all_plans(spec, factors):
-    """Return the bytes of every plan, one array axis for each decider; None if there are too many."""
+    """Return the bytes of all plans, with an array axis for each decider. Return None if there are too many."""
     model = CellModel(spec, factors)
     roots, deciders, domains = list_decisions(model, spec)
     if np.prod([float(len(d)) for d in domains]) > LARGEST_SPACE:
@@ -177,7 +177,7 @@ def test_512_workers_need_less_than_1_gib():
 
 
 def test_numbers_of_configurations_of_section_5_2():
-    """Split a 4-D tensor for 8 workers in 20 ways in any order: 20^6 choices against 3 * 4^6."""
+    """A 4-D tensor can be split for 8 workers in 20 ways. Three rounds for 6 tensors have 3 * 4^6 choices, not 20^6."""
     graph = _core.Graph()
     graph.add_tensor([64, 64, 64, 64], 4, False, 0)
     steps = list_sequences(lambda h: _core.feasible_choices(graph, [2, 2, 2], "tensor", 0, list(h)), 3)

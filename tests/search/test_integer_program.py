@@ -16,7 +16,7 @@ MOST_ENTRIES = 200_000
 
 
 def list_pairs(spec, factors):
-    """Return the domains and the pairs of deciders: count function, its arguments, operator's decider, tensor."""
+    """Return {decider: choices}, and (count function, its arguments, operator's decider, tensor) for each cost."""
     model = CellModel(spec, factors)
     roots, deciders, domains = list_decisions(model, spec)
     pairs = [(count, key, roots[o], ("tensor", t)) for count, key, o, t in model.list_incidences()]

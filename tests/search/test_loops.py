@@ -1,4 +1,4 @@
-"""Loops whose body is in the graph once: carries move in each iteration, tensors that the body only reads once."""
+"""Loops whose body is in the graph once. Carries move in each iteration. Tensors that the body only reads move once."""
 
 from dataclasses import replace
 

@@ -9,7 +9,7 @@ from tofu import _mxnet
 
 
 def allocated_bytes(executor: Any, devices: int, others: Iterable[Any] = ()) -> list[int]:
-    """Runs the executor once."""
+    """Run the executor once, and return the bytes that are allocated on each device."""
     storages = {}
 
     def note(handle):

@@ -21,7 +21,7 @@ from tests.shared.commits import name_tree
 
 
 def read_results(path: Path, case_type: type, result_type: type) -> dict[str, tuple[Any, Any]]:
-    """Return the last result of each case of this source tree, by the `key` of the case. Cases and results are dataclasses."""
+    """Return {key: (case, result)} for all cases with a result of this source tree. Both are dataclasses."""
     results = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         record = json.loads(line)
@@ -34,7 +34,7 @@ def read_results(path: Path, case_type: type, result_type: type) -> dict[str, tu
 
 
 def choose_names(chosen: str | None, names: Iterable[str], separator: str = ",") -> list[str]:
-    """Return the names in the text of an option, which may be patterns such as `rnn*`, or all names if it is left out."""
+    """Return the names that match patterns such as "rnn*,lstm". Return all names for None."""
     known = list(names)
     matches = {pattern: filter_names(known, pattern) for pattern in chosen.split(separator)} if chosen else {"*": known}
     if unknown := [pattern for pattern, matching in matches.items() if not matching]:
@@ -52,9 +52,9 @@ def run_waiting(
     *,
     cases_of_a_process: int,
 ) -> None:
-    """Run the cases that have no result of this tree in the file in new processes, and append their results, which have `problems`.
+    """Run all cases without a result of this source tree in new processes. Append the results to the file `path`.
 
-    If a process dies, its exit code is the problem of the case that it ran.
+    If a process dies, its exit code is the problem of its case.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
@@ -75,7 +75,7 @@ def run_waiting(
 
 
 def print_problems(results: Mapping[str, tuple[Any, Any]], console: Console) -> bool:
-    """Return True if there are none."""
+    """Print all problems. Return True if there are none."""
     problems = [(case, problem) for case, result in results.values() for problem in result.problems]
     for case, problem in problems:
         console.print(f"{case}, {problem}", markup=False)

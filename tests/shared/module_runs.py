@@ -100,7 +100,7 @@ def largest_error(found: dict[str, np.ndarray], expected: dict[str, np.ndarray])
 
 @contextmanager
 def history_in_double_precision() -> Iterator[None]:
-    """MXNet creates some in float32, and cannot train float64."""
+    """In a `with` block, let optimizers create all states in float64."""
     with ExitStack() as patched:
         for module in (mxnet.optimizer.optimizer, mxnet.optimizer.contrib):
 

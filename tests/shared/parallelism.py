@@ -164,7 +164,7 @@ def _count_activations(size: StepSize, batch_ways: int, tensor_ways: int = 1) ->
 
 
 def data_parallel(size: StepSize, links: Sequence[Link]) -> HandPlan:
-    """Return plain data parallelism: an all-reduce of the gradients, 4P(k - 1)/k bytes, and the whole state everywhere."""
+    """Return data parallelism: an all-reduce of gradients, 4P(k - 1)/k bytes for P parameters on k devices."""
     traffic, everyone = _start(size, links)
     traffic.reduce(everyone, size.gradient_bytes, size.messages)
     memory = size.state_bytes + _count_activations(size, prod(everyone))
@@ -172,7 +172,7 @@ def data_parallel(size: StepSize, links: Sequence[Link]) -> HandPlan:
 
 
 def zero_1(size: StepSize, links: Sequence[Link]) -> HandPlan:
-    """Return ZeRO-1: gradients are reduce-scattered and new weights gathered, 4P(k - 1)/k bytes.
+    """Return ZeRO-1: reduce-scatter gradients, gather new weights, 4P(k - 1)/k bytes for P parameters on k devices.
 
     Each device holds its shard of the optimizer's state.
     """
@@ -185,9 +185,10 @@ def zero_1(size: StepSize, links: Sequence[Link]) -> HandPlan:
 
 
 def fsdp(size: StepSize, links: Sequence[Link]) -> HandPlan:
-    """Return FSDP (ZeRO-3): weights are gathered forward and backward, gradients reduce-scattered, 6P(k - 1)/k bytes.
+    """Return FSDP (ZeRO-3): gather weights forward and backward, and reduce-scatter gradients.
 
-    Each device holds its shard of the state, beside the weights and gradients of one layer.
+    For P parameters on k devices, a device receives 6P(k - 1)/k bytes. It holds its shard of the state, and the weights
+    and gradients of one layer.
     """
     traffic, everyone = _start(size, links)
     _add_sharded(traffic, size, everyone)
@@ -197,9 +198,10 @@ def fsdp(size: StepSize, links: Sequence[Link]) -> HandPlan:
 
 
 def hsdp(size: StepSize, links: Sequence[Link], shards: int) -> HandPlan:
-    """Return HSDP: FSDP among s near devices, and an all-reduce of their shards of gradients among the k/s groups.
+    """Return HSDP: FSDP among s = `shards` near devices, and an all-reduce of gradients among these groups.
 
-    A device receives 6P(s - 1)/s bytes from near devices, and 4P/s (k/s - 1)/(k/s) from others.
+    For P parameters on k devices, a device receives 6P(s - 1)/s bytes from near devices, and 4P/s (k/s - 1)/(k/s) from
+    others.
     """
     traffic, everyone = _start(size, links)
     devices = prod(everyone)
@@ -219,10 +221,10 @@ def _count_layer(size: StepSize) -> float:
 
 
 def tensor_parallel(size: StepSize, links: Sequence[Link], ways: int, has_zero: bool = False) -> HandPlan:
-    """Return tensor parallelism among `ways` near devices, and data parallelism or ZeRO-1 among these groups.
+    """Return tensor parallelism among t = `ways` near devices, and data parallelism or ZeRO-1 among these groups.
 
-    Each layer all-reduces the activations of its group, 2(t - 1)/t times their bytes each time. Gradients of a device's
-    1/t of the weights are all-reduced among groups.
+    Each layer all-reduces activations in a group, 2(t - 1)/t times their bytes. Gradients of 1/t of the weights are
+    all-reduced among groups.
     """
     devices = prod(link.size for link in links)
     batch_ways, traffic = devices // ways, Traffic(links)

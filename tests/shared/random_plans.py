@@ -17,9 +17,9 @@ Taken = Counter[tuple[str, str]]
 
 
 def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> Plan:
-    """Return a random feasible plan. Tensors written in place are split like their operator, and carries like their last value.
+    """Return a random feasible plan. With `taken`, half of the choices take the axis that was used least.
 
-    With `taken`, which is updated, half of the choices take the least frequent axis.
+    Tensors written in place are split like their operator, and carries like their last value.
     """
     problem, rng = partition.searched.problem, random.Random(seed)
     graph = problem.graph

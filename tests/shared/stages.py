@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 @dataclass
 class Stages(Observer):
-    """`Observer` of the pipeline that also keeps values and processor seconds.
+    """`Observer` that also keeps the values and processor seconds of all passes.
 
-    Other stages are reported in the same way, for example `stages("bind", ShardedExecutor(...))`. Seconds count from the last stage.
+    Other stages can be reported, too: `stages("bind", ShardedExecutor(...))`. Seconds count from the last stage.
     """
 
     values: dict[str, Any] = field(default_factory=dict)

@@ -47,7 +47,7 @@ class SymbolRequest:
         return read_trained(self.symbol, self.shapes, self.settings, observe)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Plan the model. Raise PlanError for one worker.
+        """Plan the model. Raise PlanError if there is only one worker.
 
         `observe` is called after every pass of the planner.
         """
@@ -77,7 +77,7 @@ class SymbolRequest:
         return agreement
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Compare Tofu's plan with data parallelism and with Megatron's plan. Return a function that prints the table."""
+        """Compare Tofu's plan with data parallelism and with Megatron's plan. Return a function that prints the result."""
 
         def make_partition(settings: Settings) -> Partition:
             return plan_task(replace(self, settings=settings).read())

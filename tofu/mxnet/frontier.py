@@ -53,11 +53,11 @@ class Frontier:
 
     @property
     def smallest_bytes(self) -> int:
-        """Memory per worker of the plan that needs least, in bytes."""
+        """Bytes per worker of the plan that needs least memory."""
         return most_bytes(self.points[0])
 
     def best_within(self, limit_bytes: float) -> Plan:
-        """Return the plan with the least communication whose workers need at most `limit_bytes` each.
+        """Return the plan with the least communication among plans that need at most `limit_bytes` per worker.
 
         Raise InfeasibleError if every plan needs more.
         """
@@ -208,7 +208,7 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Find plans for a symbol, from little memory per worker to little communication.
 
-    Raise PlanError for one worker, or if `settings.algorithm` does not search.
+    Raise PlanError if there is only one worker, or if `settings.algorithm` does not search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")

@@ -39,7 +39,7 @@ def read_task(
     """Read a symbol, and find the ways to split each operator. Raise TofuError if this is impossible.
 
     Arguments in `differentiated` get gradients. Arguments in `updated` are updated by an optimizer that keeps `states`
-    tensors for each.
+    tensors for each argument.
     """
     observe = observe or observe_by_environment()
     differentiated = differentiated if settings.for_training else ()
@@ -162,7 +162,10 @@ def read_trained(
 
 
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
-    """Return a function that plans a task. The function replaces operators of `symbol` if the plan improves."""
+    """Return a function that plans a task for `symbol`.
+
+    The function replaces operators, such as RNNs by cells, if this improves the plan.
+    """
 
     def plan(task: Task) -> Partition:
         if len(_list_forms(symbol, task.settings)) == 1:

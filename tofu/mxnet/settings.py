@@ -1,4 +1,4 @@
-"""Planning options of MXNet models: the options that JAX models have, too, and `unroll`."""
+"""Planning options of MXNet models: the common options, and `unroll`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks of Gluon's model zoo, GluonCV and GluonNLP, small, with the shapes of their inputs."""
+"""Small blocks of Gluon's model zoo, GluonCV and GluonNLP, with the shapes of their inputs."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class FuzzCase:
 
 @dataclass
 class FuzzResult:
-    """Counts of plans that ran and that were refused, by kind; failures; and disputes, in which one device is wrong."""
+    """Counts of plans that ran and that were refused, by kind. In a dispute, one device is wrong."""
 
     stage: str = "died"
     workers: int = 0

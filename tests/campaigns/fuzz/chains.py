@@ -61,7 +61,7 @@ def _read_or_make(grow: Growth, columns: int) -> mx.sym.Symbol:
 
 
 def grow_chain(grow: Growth) -> mx.sym.Symbol:
-    """Return one or two tensors that 2 to 14 operators read, directly or through each other, and one or two outputs."""
+    """Return outputs of a graph in which 2 to 14 operators read the same tensor."""
     made: list[mx.sym.Symbol] = []
     for _ in range(grow.rng.choice((1, 1, 2))):
         rows, columns = grow.rng.choice((2, 3, 4, 8, 9, 12)), grow.rng.choice((1, 2, 3, 5, 8))

@@ -90,7 +90,7 @@ def _perturb(value: np.ndarray, draw: np.random.RandomState) -> np.ndarray:
 
 
 def judge(sample: FuzzSample, graph: Graph, found: Results, names: Collection[str]) -> tuple[str, Results]:
-    """Return the name and results of the judge that agrees with the workers on the first step; "" if none agrees."""
+    """Return the name and results of the first judge that agrees with the workers. Return ("", {}) if none agrees."""
     first = {name: found[name] for name in names if name.endswith(FIRST_STEP)}
     judges: dict[str, Callable[[], Results]] = {
         "one device that computes nothing in place": lambda: run_apart(sample),
@@ -159,7 +159,7 @@ def _find_needed(graph: Graph, wanted: Iterable[int], known: Collection[int]) ->
 
 
 def follow_drawn(sample: FuzzSample, graph: Graph, found: Results) -> dict[str, np.ndarray | None]:
-    """Return the expected values of results that depend on random numbers; None if they cannot be determined."""
+    """Return the expected values of results that depend on random numbers. None stands for unknown values."""
     drawing = [operator for operator in graph.operators if is_drawn(operator.op)]
     dependent = {position for operator in drawing for position in operator.outputs}
     for operator in graph.operators if drawing else ():
@@ -182,7 +182,7 @@ def follow_drawn(sample: FuzzSample, graph: Graph, found: Results) -> dict[str, 
 def _relate(
     sample: FuzzSample, operator: Operator, given: Mapping[int, np.ndarray], found: Mapping[int, np.ndarray]
 ) -> dict[int, np.ndarray]:
-    """Return the random numbers of an operator, corrected by its relation; nothing if some are unknown."""
+    """Return the outputs that an operator's relation expects, by tensor. Return {} if they are unknown."""
     relation = sample.relations.get(operator.name)
     if relation is None or not given.keys() >= {*operator.inputs} or not found.keys() >= {*operator.outputs}:
         return {}

@@ -91,7 +91,7 @@ def _write(case: Case) -> dict[str, str]:
 
 @cache
 def draw_variant(op: str, number: int, seed: int) -> Case:
-    """Return a case with other sizes and attributes, or the case itself if MXNet or the description refuses all."""
+    """Return a case with other sizes and attributes. Return the case itself if no variant can be used."""
     case = cases_by_operator()[op][number]
     if seed == 0:
         return case
@@ -110,7 +110,7 @@ def draw_variant(op: str, number: int, seed: int) -> Case:
 
 
 def _is_taken(case: Case) -> bool:
-    """Return True if the operator and its gradient run on one device without a known defect, and are described at this signature."""
+    """Return True if the case has no known defect, runs on one device, and is described."""
     if find_defect(case) or any(prod(given.shape) > LARGEST for given in case.numbers):
         return False
     try:
@@ -128,7 +128,7 @@ def _is_taken(case: Case) -> bool:
 
 
 def bring(grow: Growth, shape: Shape, low: float, high: float) -> mx.sym.Symbol:
-    """Return a tensor of the graph, converted to a shape and to numbers between low and high, nearly all different."""
+    """Return the model's latest tensor, converted to `shape` and to numbers from `low` to `high`."""
     x, given = grow.latest()
     if given != shape or grow.rng.random() < 0.5:
         x = mx.sym.tile(mx.sym.Reshape(x, shape=(-1,)), reps=(ceil(prod(shape) / prod(given)),))
@@ -158,7 +158,7 @@ def add_operator(grow: Growth, op: str, number: int | None = None) -> None:
 
 
 def apply_case(grow: Growth, case: Case, reads_model: bool) -> list[mx.sym.Symbol]:
-    """Random operators have hidden outputs too, because their gradients depend on them."""
+    """Add an operator. Return its outputs, including hidden outputs that gradients of random operators need."""
     draws = is_drawn(case.op) and case.op in case.relations
     plain = compose_case(case, has_all_outputs=draws)
     states = plain.list_auxiliary_states()

@@ -15,7 +15,7 @@ SEARCH_SECONDS = 0.2
 
 
 def list_plans(default: Partition, seed: int, randoms: int) -> Iterator[tuple[str, Asked]]:
-    """Yield kinds of plans with their arguments: random plans, a plan by hints, unrolled recurrences, and another kind."""
+    """Yield the kind and the arguments of each plan: random plans, a plan with hints, unrolled RNNs, and one more."""
     rng = random.Random(f"{seed} plans")
     taken = Taken()  # each plan prefers strategies that earlier plans did not use
     for number in range(randoms):

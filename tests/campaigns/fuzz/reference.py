@@ -1,4 +1,4 @@
-"""Results of one device without MXNet's errors of in-place computation, also if nothing is computed in place."""
+"""Results of one device, without the errors that MXNet makes when it computes in place."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def bind(sample: FuzzSample, symbol: mx.sym.Symbol, requests: Mapping[str, str])
 def run(
     sample: FuzzSample, executor, steps: int = STEPS, is_scored: bool = True, held: float = 1
 ) -> tuple[Results, list[int]]:
-    """Return the results of training steps and of inference, and the bytes that kernels read from other workers in each step.
+    """Run training steps and inference. Return the results, and the bytes read from other workers in each step.
 
-    The arrays of gradients contain `held` before each step.
+    Arrays of gradients contain `held` before each step.
     """
     results: Results = {}
     moved = []
@@ -68,8 +68,8 @@ def run(
 def run_alone(sample: FuzzSample) -> Results:
     """Return the results of one device that keeps every tensor and writes all gradients.
 
-    Gradients that no kernel writes are zeros. Some of MXNet's kernels are wrong in place, if other outputs are not
-    requested, or if they add to gradients. Inference uses the states after training.
+    Otherwise, some kernels of MXNet are wrong. Gradients that no kernel writes are zeros. Inference uses the states
+    after training.
     """
     symbol, variables = sample.symbol, {*sample.symbol.list_arguments(), *sample.symbol.list_auxiliary_states()}
     kept = [mx.sym.BlockGrad(tensor) for tensor in symbol.get_internals() if tensor.name not in variables]
@@ -114,7 +114,7 @@ def run_apart(sample: FuzzSample) -> Results:
 
 
 def compute_apart(sample: FuzzSample) -> Results:
-    """Return the first step on one device that also keeps every tensor of the backward pass, so that nothing is computed in place.
+    """Return the results of the first step on one device that computes nothing in place.
 
     Head gradients become factors of the outputs.
     """
@@ -158,7 +158,7 @@ def _head_name(output: int) -> str:
 
 
 def _list_read(training: mx.sym.Symbol) -> list[mx.sym.Symbol]:
-    """Return all tensors of a training graph except unread ones of the backward pass, which some kernels refuse to compute."""
+    """Return the tensors of a training graph, except unread ones of the backward pass, which some kernels do not compute."""
     inner = training.get_internals()
     nodes = _mxnet.nodes(inner.handle.value)
     read = {(source, output) for node in nodes for source, output in node["inputs"]}

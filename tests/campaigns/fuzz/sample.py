@@ -126,7 +126,7 @@ def draw_heads(
 
 
 def _distinct(given: Iterable[mx.sym.Symbol]) -> list[mx.sym.Symbol]:
-    """MXNet loses a head gradient if a tensor is an output twice."""
+    """Copy each repeated output, because MXNet would lose its head gradient."""
     seen: set[tuple[str, str]] = set()
     outputs = []
     for output in given:

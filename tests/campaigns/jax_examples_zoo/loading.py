@@ -109,13 +109,13 @@ def _stand_in_for_packages(text: str) -> None:
 
 
 class _CalledError(Exception):
-    """End of a script, at the call that was waited for."""
+    """Raised to end a script when it calls the watched function."""
 
 
 def first_call(run: Callable[[], Any], name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return the function of a name that `run` compiles by jax.jit or equinox.filter_jit, and the arguments of its first call.
+    """Return the function `name` that `run` compiles by jax.jit or equinox.filter_jit, and its first arguments.
 
-    This finds training steps that are defined inside a function that trains.
+    This finds training steps that are defined inside other functions.
     """
     found: list[Any] = []
     with _watched(name, found), suppress(_CalledError):

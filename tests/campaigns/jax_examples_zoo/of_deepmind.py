@@ -32,7 +32,7 @@ def alone(step: Callable[..., Any], *arguments: Any) -> Made:
 
 
 def taking(step: Callable[..., Any], state: tuple[Any, ...], *others: Any) -> Made:
-    """Return a step that takes the parts of its state as separate arguments, and returns them first."""
+    """Wrap `step` so that its first arguments, and its first results, form a tuple (the state)."""
     parts = len(state)
 
     def run(state: Any, *others: Any) -> Any:
@@ -48,7 +48,7 @@ def _haiku_mnist(script: Any) -> Made:
 
 
 def _quiet(script: Any, name: str) -> Made:
-    """The step that `main` compiles by this name."""
+    """Return the step `name` that the script's `main` compiles."""
     step, arguments = first_call(lambda: script.main([]), name)
     return alone(step, *arguments)
 

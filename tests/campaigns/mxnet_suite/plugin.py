@@ -35,7 +35,7 @@ def pytest_configure(config: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def limit_time(request: Any, tmp_path: Path, monkeypatch: Any) -> Iterator[None]:
-    """Run each test in an empty folder, and end the process of one that takes too long."""
+    """Run each test in an empty folder. End the process if the test takes too long."""
     monkeypatch.chdir(tmp_path)
     faulthandler.dump_traceback_later(request.config.getoption("test_seconds"), exit=True)
     yield

@@ -22,9 +22,9 @@ def wresnet(
     base: int = STEM_FILTERS,
     blocks: tuple[int, ...] | None = None,
 ) -> PaperModel:
-    """Return WResNet-`layers`-`width`: group g has blocks of base * 2^g * width filters and base * 2^(g + 2) * width outputs.
+    """Return WResNet-`layers`-`width`, with `blocks` blocks in each group.
 
-    `blocks`, `image`, `base` and `classes` scale it down (or up: any number of blocks per group makes any depth).
+    Blocks of group g have base * 2^g * width filters and base * 2^(g + 2) * width outputs.
     """
     net = _convolve(mx.sym.Variable("data"), "stem", base, kernel=7, stride=2)
     net = mx.sym.Pooling(net, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", name="stem_pool")

@@ -175,7 +175,6 @@ def scores(name="best"):
     ids=["indivisible", "short", "split by line", "with a hint"],
 )
 def test_an_operator_stays_whole(shape, hints):
-    """Its extent has no equal blocks, or blocks of one element, or gains nothing, or has a hint."""
     plan = tofu.partition(scores(), 2 if shape[0] > 6 else 6, hints=hints, x=shape).plan
     assert [*plan.operators] == ["sin", "best"]
 

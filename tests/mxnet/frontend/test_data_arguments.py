@@ -1,4 +1,4 @@
-"""Data and parameters are distinguished in the same way if all arguments have shapes or only the data."""
+"""Data and parameters are distinguished in the same way with the shapes of all arguments or of the data alone."""
 
 import mxnet as mx
 import pytest

@@ -32,7 +32,7 @@ def keep_arrays(partition):
 
 
 def keep_arrays_of_before(partition):
-    """Arrays that a parameter gave up, by another `grad_req` or initialization, keep their values."""
+    """Arrays that a parameter replaced, because of another `grad_req` or initialization, keep their values."""
     net, found = partition(build_perceptron()), []
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
     train(net, trainer, 1)

@@ -63,7 +63,6 @@ def name_operators(symbol):
 
 
 def test_other_operators_stay():
-    """Sums, slices with several readers, and slices that hide elements next to them are not read through."""
     x = S.Variable("x")
     last = cut(x, -1, None)
     assert JOIN in name_operators(S.concat(last, x, dim=0))

@@ -21,7 +21,7 @@ REQUESTS = dict.fromkeys(VALUES, "write")
 
 
 def run_dropout(hints, seed=5):
-    """Return the numbers of a step, and the mask, which the kept elements show."""
+    """Return the results of a step, and dropout's mask: 2 for kept elements, 0 for others."""
     symbol = tofu.partition(network(), 4, hints=hints)
     mx.random.seed(seed)
     found = run_step(symbol, SHAPES, VALUES, REQUESTS).training

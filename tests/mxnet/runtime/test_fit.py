@@ -84,7 +84,6 @@ def normalized():
 
 
 def transformed():
-    """A model with an operator whose part is a copy of MXNet's own node."""
     image = mx.sym.reshape(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=30, name="fc"), (-1, 1, 6, 5))
     options = {"target_shape": (4, 3), "transform_type": "affine", "sampler_type": "bilinear"}
     net = mx.sym.SpatialTransformer(image, mx.sym.Variable("loc", shape=(8, 6)), name="warp", **options)

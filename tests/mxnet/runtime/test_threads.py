@@ -1,4 +1,4 @@
-"""Threads that train several modules at once get the numbers of one after the other and leave MXNet unchanged."""
+"""Threads that train several modules at once get the same numbers as one after the other, and leave MXNet unchanged."""
 
 import os
 import threading

@@ -21,7 +21,7 @@ Variables = tuple[dict[str, Shape], dict[str, int]]  # name -> shape, name -> MX
 
 
 def list_shard_shapes(problem: Problem, tensor: int, layout: Sequence[int]) -> list[Shape]:
-    """Return each worker's shard shape: 4 times (4, 3) if an (8, 6) tensor is split along both dimensions."""
+    """Return the shape of each worker's shard: [(4, 3), (4, 3)] if an (8, 3) tensor is split by rows."""
     return [tuple(int(end - begin) for begin, end in box) for box in find_shards(problem, tensor, layout)]
 
 

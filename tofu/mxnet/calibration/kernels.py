@@ -37,7 +37,7 @@ CLONE_PREFIX, FETCH_OPERATOR = "_tofu_clone_", "_tofu_multi_fetch"
 
 
 class RecordedCase(NamedTuple):
-    """The operators of a model that ran under the profiler, and the times of its training steps.
+    """Operators and step times of a model that ran under MXNet's profiler.
 
     `steps` lists the start and end of each step in microseconds on the profiler's clock.
     """
@@ -117,7 +117,7 @@ def read_events(path: Path) -> Events:
 
 
 def match_events(recorded: RecordedCase, events: Events) -> Iterator[Sample]:
-    """Yield the work of each kernel in `recorded`, with its shortest time in `events`."""
+    """Yield a `Sample` for each kernel: its amount of work, and its shortest time in `events`."""
     program = recorded.program
     tables = program.tables
     work = measure_work(recorded.program, 0)

@@ -22,7 +22,7 @@ NOT_FINITE = "one device computes no finite numbers from these values; pass your
 class ComparedRuns:
     """Differences between a run on several workers and a run on one device.
 
-    `excused` maps the name of each tensor that was not compared to the reason.
+    `excused` lists tensors that were not compared, each with the reason.
     """
 
     training: tuple[Difference, ...]
@@ -43,7 +43,7 @@ class ComparedRuns:
 def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancelled: float) -> ComparedRuns:
     """Compare the results of all workers with the results of one device.
 
-    Tensors are excused if they depend on random numbers, or if they have NaN or infinity on one device.
+    Tensors are not compared if they depend on random numbers, or have NaN or infinity on one device.
     """
     problem = partition.searched.problem
     excused = _name_tensors(partition, find_random(problem.graph, problem.accesses))
@@ -64,9 +64,9 @@ def _compare_step(
 
 
 def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
-    """Return the names of tensors with an error above `tolerance` in `comparison`, but not in `corrected`.
+    """Return the names of tensors that are wrong in `comparison`, but not in `corrected`.
 
-    Tensors that are not finite on one device count as wrong, too.
+    A tensor is wrong if its error is above `tolerance`, or if it is not finite on one device.
     """
     still_wrong = _list_wrong(corrected, tolerance)
     agreeing = {d.name for d in (*corrected.training, *corrected.inference)}.difference(still_wrong)
@@ -79,7 +79,7 @@ def _list_wrong(comparison: ComparedRuns, tolerance: float) -> dict[str, None]:
 
 
 def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: float) -> ComparedRuns:
-    """Excuse differences that known mistakes of MXNet explain. Return the comparison without them."""
+    """Return the comparison without differences that known mistakes of MXNet explain."""
     defects = _name_tensors(partition, find_defects(partition.source.graph))
     differences = (*comparison.training, *comparison.inference)
     wrong = [d for d in differences if d.error > tolerance and d.name in defects]

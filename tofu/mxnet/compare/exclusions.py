@@ -59,7 +59,6 @@ def find_defects(graph: Graph) -> Reasons:
 
 
 def _runs_in_onednn(graph: Graph, operator: Operator) -> bool:
-    """Return True if one device computes a recurrence with oneDNN's kernel, which has no known mistake."""
     if operator.op != "_backward_RNN" or graph.tensors[operator.outputs[0]].dtype != "float32":
         return False
     return all(os.environ.get(name, "1") != "0" for name in ("MXNET_MKLDNN_ENABLED", ONEDNN_RECURRENCE))
@@ -85,7 +84,7 @@ def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) 
 
 
 def propagate(graph: Graph, direct_reasons: Mapping[int, str]) -> Reasons:
-    """Return `direct_reasons`, and the same reasons for all tensors computed from these tensors."""
+    """Give each tensor's reason to all tensors that are computed from it. Return all reasons, by tensor."""
     reasons = dict(direct_reasons)
     for operator in graph.operators:
         reason = next((reasons[tensor] for tensor in operator.inputs if tensor in reasons), None)

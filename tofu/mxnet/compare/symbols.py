@@ -79,7 +79,7 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
 def split_readers(symbol: Any, *_: Any) -> Any:
     """Return a copy of the symbol in which at most seven operators read each output.
 
-    Every seven readers get their own copy of the output. MXNet may add the gradients of eight or more readers wrong.
+    Other readers get copies of the output. MXNet may compute a wrong sum of eight or more gradients.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())
@@ -100,7 +100,7 @@ def split_readers(symbol: Any, *_: Any) -> Any:
 
 
 def avoid_blocked_layouts(symbol: Any, *_: Any) -> Any:
-    """Return a copy of the symbol in which a slice of all elements follows each LRN.
+    """Return a copy of the symbol with a slice (of all elements) after each LRN.
 
     On CPUs, the gradient of LRN cannot read oneDNN's blocked format. The slice converts it.
     """
@@ -113,7 +113,7 @@ def avoid_blocked_layouts(symbol: Any, *_: Any) -> Any:
 def complete_ctc_loss(symbol: Any, *_: Any) -> Any:
     """Return a copy of the symbol with Tofu's CTCLoss.
 
-    MXNet's CTCLoss writes no results if no sample has a label, and no gradient of samples whose labels do not fit.
+    MXNet's kernel writes no results if no sample has a label. It writes no gradient of samples whose labels do not fit.
     """
     model = json.loads(symbol.tojson())
     for node in model["nodes"]:
@@ -127,9 +127,10 @@ def split_recurrences(
     dtypes: Mapping[str, Any],
     must_split: Callable[[Mapping[str, Any]], bool] = lambda node: True,
 ) -> Any:
-    """Return a copy of the symbol with one RNN operator for each layer, for RNN operators that `must_split` chooses.
+    """Return a copy of the symbol in which some RNN operators become one operator per layer.
 
-    Its variables declare their shapes, because MXNet cannot infer the number of parameters of all layers from slices.
+    `must_split` chooses the operators. All variables declare their shapes, because MXNet cannot infer the number of
+    parameters from the new operators.
     """
     known_shapes, known_types = infer_arguments(symbol, shapes, dtypes)
     split_symbol = split_layers(symbol, known_shapes, known_types, must_split)

@@ -15,7 +15,7 @@ MOST_INFERENCES = 32
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
     """Return the names of the data arguments. All others are parameters.
 
-    Labels are data. If `shapes` lacks an argument, the arguments in `shapes` are data. Otherwise, an argument is data
+    Labels are data. If `shapes` has only some arguments, these are data. If it has all arguments, an argument is data
     if its shape depends on the batch size or cannot be inferred.
     """
     names = symbol.list_arguments()

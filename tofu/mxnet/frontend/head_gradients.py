@@ -12,12 +12,12 @@ from tofu.graph import Graph, TensorKind
 
 
 def name_head_gradient(output: int) -> str:
-    """Return the name of the variable for the gradient of output number `output`."""
+    """Return "_head_grad_2" for output number 2: the name of the variable for its gradient."""
     return f"{_mxnet.HEAD_GRADIENT_PREFIX}{output}"
 
 
 def find_head(name: str) -> int | None:
-    """Return the output number in a name that `name_head_gradient` returned, or None for other names."""
+    """Return 2 for "_head_grad_2", and None for names of other variables."""
     match = re.fullmatch(rf"{_mxnet.HEAD_GRADIENT_PREFIX}(\d+)", name)
     return None if match is None else int(match[1])
 

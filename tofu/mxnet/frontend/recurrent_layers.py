@@ -2,12 +2,12 @@
 
 Workers run MXNet's own kernels of RNN, not oneDNN's. MXNet 1.9.1 computes these gradients wrong:
 
-- rnn_tanh and rnn_relu with three or more layers: the gradients of the weights of the inputs, in all layers but the
-  first and the last one.
+- rnn_tanh and rnn_relu with three or more layers: the gradients of the input weights, except in the first and the last
+  layer.
 - All modes with dropout between layers: the gradients of the parameters. In GRU, also the gradients of the data and
   states.
 
-Operators of one layer have no dropout, and are right.
+Operators of one layer have no dropout, and their gradients are right.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WRONG_FROM_LAYERS = {"rnn_tanh": 3, "rnn_relu": 3}
 
 
 def has_wrong_gradients(node: Mapping[str, Any]) -> bool:
-    """Return True if MXNet's own kernel computes a gradient of an RNN operator of several layers wrong."""
+    """Return True if MXNet's own kernel computes wrong gradients of an RNN operator with several layers."""
     layers, mode = int(node["attrs"]["num_layers"]), node["attrs"]["mode"]
     return draws_between_layers(node) or layers >= WRONG_FROM_LAYERS.get(mode, inf)
 
@@ -50,8 +50,8 @@ def split_layers(
 ) -> Any:
     """Return a symbol in which some RNN operators of several layers are replaced by one operator per layer.
 
-    `shapes` and `types` describe all variables. `must_split` chooses RNN operators in MXNet's JSON. If it chooses none,
-    return `symbol` itself.
+    `shapes` and `types` describe all variables. `must_split` chooses the operators, from their JSON. Return `symbol`
+    itself if nothing is replaced.
     """
 
     def is_split(node: Mapping[str, Any]) -> bool:
@@ -75,9 +75,9 @@ def can_be_split(node: Mapping[str, Any]) -> bool:
 
 
 def _build_layers(node: Mapping[str, Any], parameter_count: int, operand_count: int) -> Any:
-    """Return an equal symbol with one RNN operator per layer. The last one keeps the name of the operator.
+    """Return a symbol that computes the same with one RNN operator per layer. The last one keeps the operator's name.
 
-    Its variables "0", "1", ... are the data, the parameters, and one or two states.
+    Variables "0", "1", ... are the data, the parameters, and one or two states.
     """
     name, attributes = node["name"], dict(node["attrs"])
     layers, drop_probability = int(attributes["num_layers"]), float(attributes.pop("p", "0"))

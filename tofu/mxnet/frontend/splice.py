@@ -81,7 +81,7 @@ class Splice:
     def replace(self, symbol: Any, inputs: Sequence[list[int]], name: str | None = None) -> None:
         """Insert `symbol` in place of the next node of the old graph.
 
-        Variables "0", "1", ... of `symbol` become `inputs`. `name` becomes the name of its only output.
+        Variables "0", "1", ... of `symbol` become `inputs`. If `symbol` has a single output, `name` becomes its name.
         """
         symbol_graph = json.loads(symbol.tojson())
         find_entry: list[Callable[[int], list[int]]] = []  # [node of `symbol`](output number) -> new entry

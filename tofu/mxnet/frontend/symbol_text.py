@@ -20,7 +20,7 @@ PYTHON_BOOLEANS = {"true": "True", "false": "False"}
 
 
 def in_plain_form(symbol: Any) -> Any:
-    """Return the model without sparse storage and `ctx_group`, and with booleans written True and False.
+    """Return the model without sparse storage or `ctx_group`. Write booleans as True and False.
 
     `ctx_group` assigns operators to devices by hand. In Tofu, the plan does this.
     """

@@ -35,7 +35,7 @@ def send_shards(trainer: Any) -> None:
 
 @cache
 def extend_class(mxnet_class: Any, mixin: Any, prefix: str = "Sharded") -> Any:
-    """Return a subclass of `mxnet_class` whose methods are overridden by those of `mixin`."""
+    """Return a subclass of `mxnet_class` with the methods of `mixin`."""
     return type(f"{prefix}{mxnet_class.__name__}", (mixin, mxnet_class), {"__module__": mxnet_class.__module__})
 
 
@@ -110,9 +110,9 @@ class ShardStore:
         self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Call `share` again for parameters whose split has changed since.
+        """Call `share` for parameters that have been split differently since the last call.
 
-        This happens at most once for each parameter.
+        Each parameter is tested only once.
         """
         unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
         self.share({i: array for i, array in unsettled.items() if not self._layouts[i].matches(array.layout)})

@@ -2,8 +2,8 @@
 
 - The gradient of SequenceLast without lengths reads the number of the last time step from scratch memory. Tofu's
   operator for this gradient reads the number from an input instead.
-- Some kernels never write an output, such as a label's gradient. If an operator reads it, an added operator writes
-  zeros to it, as on one device.
+- Some kernels never write an output, such as a label's gradient. If an operator reads this output, Tofu fills it with
+  zeros, as on one device.
 - CTCLoss writes nothing if no sample has a label, as may happen on a worker. Tofu's operator replaces it.
 """
 

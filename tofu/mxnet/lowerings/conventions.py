@@ -34,7 +34,7 @@ def positive_axis(attributes: Attributes, rank: int, default: int) -> int:
 
 
 def select_attributes(attributes: Attributes, *names: str) -> dict[str, str]:
-    """Return the attributes that are named and set."""
+    """Return the attributes in `names` that are set."""
     return {name: value for name, value in attributes.items() if name in names}
 
 

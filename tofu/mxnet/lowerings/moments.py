@@ -29,8 +29,6 @@ def _has_squares(operator: Operator, inputs: Inputs) -> bool:
 
 
 class _Reduction:
-    """A reduction of a tensor of this shape, or the gradient of the reduction."""
-
     def __init__(self, parts: Parts, shape: tuple[int, ...], axes_attribute: str = "axis") -> None:
         attributes = parts.whole.attributes
         self.keepdims = is_true(attributes, "keepdims")

@@ -53,7 +53,7 @@ class DeviceMemory:
     nodes
         Names of the device's operators and fetches, in the order of execution.
     uses
-        Bytes of the pool in use while each node runs, as an array [use, node]. For the uses, see `USES`.
+        Bytes of the pool in use while each node runs: an array [use, node], with a row for each use in `USES`.
     """
 
     name: str
@@ -89,7 +89,7 @@ class DeviceMemory:
 
     @property
     def at_peak(self) -> dict[str, int]:
-        """Bytes of each kind at the peak, such as "parameters". "idle" is the unused memory."""
+        """Bytes by kind when most memory is in use, such as {"parameters": 512, "idle": 64}. Idle bytes are unused."""
         pooled = self.uses[:, self.peak].tolist() if self.nodes else [0] * len(USES)
         parts = {
             "parameters": self.parameters_bytes,
@@ -126,9 +126,9 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class MemoryReport(MemoryComparison):
-    """Memory of a training step on one device and on each worker, with an optimizer.
+    """Memory that training needs on one device and on each worker, with optimizer states.
 
-    `workers` is empty for a report on one device. `communication_bytes` are transferred in each step.
+    `workers` is empty for a report on one device. Workers transfer `communication_bytes` in each step.
     """
 
     heading = "at the peak"

@@ -23,7 +23,7 @@ Shape = Sequence[int]
 
 
 def estimate_workspace(symbol: Any, variables: Variables) -> dict[str, int]:
-    """Return the largest workspace of a convolution in bytes, by device group."""
+    """Return {device group: bytes of the largest workspace of its convolutions}."""
     handle = symbol.handle.value
     nodes = _mxnet.nodes(handle)
     convolutions = [node for node in nodes if node["op"].endswith(("Convolution", "Deconvolution"))]

@@ -51,7 +51,7 @@ class CaseResult:
 
     @property
     def broken_operators(self) -> frozenset[str]:
-        """Operators with problems, or all operators of the case if a problem names none."""
+        """Operators with problems. If a problem names no operator, all operators of the case."""
         failure = self.trials.failure
         problems = [*self.report.problems, *self.report.refusals, *([] if failure is None else failure.problems)]
         names = {re.split("[:,]", problem)[0] for problem in problems} | {strategy.op for strategy in self.missing}

@@ -45,7 +45,7 @@ NOTHING_TO_SPLIT = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """Numbers of operators that are described, verified, element-wise, opaque, and reductions."""
+    """Numbers of operators by property, such as verified or element-wise."""
 
     total: int
     described: int

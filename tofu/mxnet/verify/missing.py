@@ -82,7 +82,7 @@ def find_missing(
 ) -> tuple[Missing, ...]:
     """Return the correct splits of an operator and its gradient that Tofu does not offer.
 
-    `try_split` tests a split. `list_windows` lists splits along windows. A kernel may end the process.
+    `try_split` tests a split. `list_windows` lists splits along windows. A kernel may crash the process.
     """
     nodes = execute_training_graph(case.op, case.attributes, case.draw_inputs(), case.wrt, seed=1)
     shrinks_attributes = not any(isinstance(numbers, Fixed) for numbers in case.numbers)

@@ -62,9 +62,10 @@ class VerifiedNode:
     inputs_after
         The inputs after the run.
     input_roles, output_roles
-        For each input and output, a tensor of the forward operator. The input or output is this tensor or its gradient.
+        For each input and output: ("output", 0) if it is output 0 of the forward operator or the gradient of this
+        output.
     reused_outputs
-        Positions of inputs that are outputs of the forward operator. Empty if the operator can run twice.
+        Positions of inputs that are outputs of the forward operator. Empty if a second run gives the same results.
     """
 
     op: str

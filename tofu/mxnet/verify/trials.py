@@ -47,7 +47,7 @@ class Trials:
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
     """Run `verify_case` in another process, the sandbox.
 
-    If the process ends, try again once. Raise ProcessEndedError if even the unsplit operator ends it.
+    If the process ends twice, run only the unsplit operator. Raise ProcessEndedError if this ends the process, too.
     """
     for _ in range(2):
         with suppress(ProcessEndedError):

@@ -130,7 +130,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole, self._is_current = None, False
 
     def scatter_uncounted_writes(self) -> None:
-        """Copy the whole array to the shards if it was written through a pointer."""
+        """Copy the whole array to the shards if a write through a pointer has changed it."""
         if self._is_current:
             new_digest = digest(self._whole)
             if new_digest != self._digest:
@@ -143,9 +143,9 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole.wait_to_read()
 
     def note_change(self) -> None:
-        """Mark the shards as changed. The next read assembles the whole array again.
+        """Mark the shards as changed, so that the next read assembles the whole array again.
 
-        If the user has a view of the whole array, it is assembled at once.
+        If the user has a view of the whole array, assemble the array at once.
         """
         self._is_current = False
         if self._is_viewed:
@@ -310,7 +310,7 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
 
 
 def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
-    """Copy each tensor into its array. One operator copies all float32 shards of a device."""
+    """Copy each tensor into its array."""
     shards_by_device: dict[Any, tuple[list[Any], list[Any]]] = {}
     for array, tensor in pairs:
         copied = array.layout if array.layout.matches(tensor) else tensor.zeros_like()

@@ -40,7 +40,8 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        Number of writes and digest of the whole array when it was last copied to the shards. The digest may be None.
+        To detect changes of the whole array: its number of writes and its digest (or None) at the last copy to the
+        shards.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class ShardedTensor:
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor that is split like this one. Each extent must be 1 or the same as here."""
+        """Return a tensor that is split like this one. Each extent of `shape` must be 1 or equal to this tensor's."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
@@ -89,7 +90,7 @@ class ShardedTensor:
         return ShardedTensor(self.name, tuple(shape), np.dtype(dtype).name, regions, self.contexts, arrays)
 
     def is_like(self, shape: Sequence[int]) -> bool:
-        """Return True if each extent of `shape` is 1 or the same as here."""
+        """Return True if each extent of `shape` is 1 or equal to this tensor's."""
         return len(shape) == len(self.shape) and all(
             extent in (1, whole) for extent, whole in zip(shape, self.shape, strict=True)
         )

@@ -37,7 +37,7 @@ Unpack = Callable[[str], tuple[Any, ...]]  # reads the next values of the file, 
 class StoredArray:
     """Position, shape and type of an array in a file.
 
-    The elements start at byte `offset`. For a sparse array, `indices` locates the positions of its stored elements.
+    The elements start at byte `offset`. A sparse array also has `indices`, the positions of its stored elements.
     """
 
     shape: tuple[int, ...]

@@ -26,14 +26,14 @@ def read_shards(array: ParameterArray, layout: ShardedTensor) -> ShardedTensor:
 
 
 def write_shards(array: ParameterArray, tensor: ShardedTensor) -> None:
-    """Copy `tensor` into the array. `read_shards` returned this tensor."""
+    """Copy a tensor from `read_shards` back into its array."""
     if tensor is not array.layout:
         array.layout.scatter(tensor.gather())
     array.note_change()
 
 
 def describe_layouts(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, ShardedTensor], str]:
-    """Return how each array is split: as tensors of zeros, and as text."""
+    """Return zeros that are split like each array, and a text that lists all splits."""
     layouts = {index: array.layout.zeros_like() for index, array in arrays.items()}
     lines = []
     for index, layout in layouts.items():

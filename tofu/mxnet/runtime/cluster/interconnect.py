@@ -29,8 +29,8 @@ class Interconnect:
     pairs
         `pairs[i][j]` is the bandwidth at which devices[i] reads from devices[j].
     levels
-        ((2, a), (4, b)) for 2 groups of 4 GPUs. The bandwidth of all GPUs together is `a` between groups, and `b`
-        within groups.
+        ((2, 1e11), (4, 9e11)) for 2 groups of 4 GPUs. All GPUs together read 1e11 bytes per second between groups, and
+        9e11 within groups.
     """
 
     devices: tuple[int, ...]
@@ -76,7 +76,7 @@ def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Return [2, 4] for 2 groups of 4 GPUs that read from each other equally fast."""
+    """Return [2, 4] if `rates` shows 2 groups of 4 GPUs."""
     level_parts: list[int] = []
     block = 1
     while block < count:

@@ -270,8 +270,8 @@ class Executor:
     ) -> Executor:
         """Return an executor for the input shapes in `kwargs`. Both executors share arrays.
 
-        `partial_shaping` lets other arguments change their shapes. `allow_up_sizing` lets arrays grow. Otherwise, such
-        a change raises ShapeError.
+        Raise ShapeError if other arguments change their shapes without `partial_shaping`, or if arrays grow without
+        `allow_up_sizing`.
         """
         check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}

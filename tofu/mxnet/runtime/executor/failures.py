@@ -96,7 +96,7 @@ def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Ite
 
 
 def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
-    """Collect garbage before a large model is bound. Raise OutOfMemoryError if it needs more than the machine has."""
+    """Collect garbage before a large model is bound. Raise OutOfMemoryError if the model exceeds the machine's memory."""
     host_bytes = _count_host_bytes(plan, contexts)
     if host_bytes > SMALL_FRACTION * read_free_bytes() or any(c.device_type != "cpu" for c in contexts):
         gc.collect()

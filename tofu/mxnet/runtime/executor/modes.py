@@ -43,8 +43,8 @@ def has_two_modes(graph: Graph) -> bool:
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
     """Raise TofuError if gradients would be wrong after forward(is_train=False).
 
-    They are wrong if an operator computes other results in training, or saves nothing for its gradient. If `runs_again`
-    is True, they are also wrong for random operators.
+    They are wrong if an operator computes other results in training, or saves nothing for its gradient. If a second
+    forward pass runs (`runs_again`), they are also wrong for random operators.
     """
     raise_together(
         TofuError,

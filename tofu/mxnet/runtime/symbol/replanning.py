@@ -39,12 +39,12 @@ class Replanner:
     ) -> Partition:
         """Return the plan and graph for inputs of these shapes.
 
-        The first plan is used if it fits, then `present_plan`. Otherwise, a new plan is made.
+        Try the first plan for these gradients, then `present_plan`. If neither fits, make a new plan.
 
         Parameters
         ----------
         gradients
-            Names of the arguments whose gradients are computed, or None to use no first plan.
+            Names of the arguments whose gradients are computed. None skips the first plan.
         shapes, types
             Shapes and types of the inputs.
         settings
