@@ -71,6 +71,24 @@ def test_training_equals_one_device_and_resumes_on_any_number_of_workers_and_in_
 ADAM = ModuleCase("adam", {"learning_rate": 0.01})
 
 
+def test_loaded_states_continue_with_the_settings_of_the_script(tmp_path):
+    """As in MXNet, the learning rate of the script applies, not the one that the file has."""
+    steps = batches(6)
+    schedule = {"lr_scheduler": lambda: mx.lr_scheduler.FactorScheduler(2, 0.5, base_lr=0.1), "momentum": 0.9}
+    changed = ModuleCase("sgd", {"learning_rate": 0.05, "momentum": 0.9, "wd": 0.01})
+    results = []
+    for kind, options in ((mx.mod.Module, {}), (tofu.mod.Module, {"ngpus": 2})):
+        module = start(kind(model(), **options), ModuleCase("sgd", schedule))
+        train(module, steps[:3])
+        prefix = save(module, tmp_path)
+        again = bind(kind(model(), **options))
+        again.init_params(arg_params=mx.model.load_params(prefix, 3)[0], aux_params={})
+        with_optimizer(again, changed).load_optimizer_states(f"{prefix}-0003.states")
+        results.append(train(again, steps[3:]))
+    assert again.optimizer.num_update == len(steps)
+    assert largest_error(results[1], results[0]) < 1e-12
+
+
 WITHOUT_COUNT = pytest.mark.filterwarnings("ignore:The file of optimizer states has no count of steps:UserWarning")
 
 

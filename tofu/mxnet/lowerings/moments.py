@@ -19,8 +19,7 @@ def _is_possible(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _is_mean_possible(operator: Operator, inputs: Inputs) -> bool:
-    dtype = operator.attributes.get("dtype", "None")
-    return inputs[0].dtype in TYPES and dtype in ("None", inputs[0].dtype) and prod(inputs[0].shape) > 0
+    return inputs[0].dtype in TYPES and operator.attributes.get("dtype", "None") == "None"
 
 
 def _has_squares(operator: Operator, inputs: Inputs) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
+from inspect import signature
 from types import FunctionType
 from typing import Any
 
@@ -26,6 +27,9 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.optimizer.lazy_rows import keeping_rows, list_read_gradients
 from tofu.mxnet.runtime.optimizer.shardwise import on_shards
 from tofu.validation import show_with_type
+
+RENAMED_SETTINGS = {"lr", "lr_mult", "wd_mult", "idx2name", "sym_info", "float_stable_eps"}
+"""Attributes of MXNet's optimizers that store arguments under other names."""
 
 
 class ShardOptimizer:
@@ -141,7 +145,7 @@ class ShardOptimizer:
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
-        """Load saved states, and the saved optimizer if the file has one.
+        """Load saved states. If the file has an optimizer, continue its counts of updates with this optimizer's settings.
 
         Raise TofuError if the states belong to another optimizer or model.
         """
@@ -167,6 +171,8 @@ class ShardOptimizer:
                 "optimizer_params={'begin_num_update': ...}.",
                 stacklevel=4,
             )
+        if optimizer is not self.optimizer:
+            _copy_settings(self.optimizer, optimizer)
         with uninterrupted():
             self.updater.optimizer = optimizer
             self.updater.states = state_by_index
@@ -191,6 +197,14 @@ class ShardOptimizer:
                     raise TofuError(
                         f"The states are of another model: {name} has shape {weight.shape}, its state {tuple(loaded.shape)}."
                     )
+
+
+def _copy_settings(source: mx.optimizer.Optimizer, target: mx.optimizer.Optimizer) -> None:
+    """Copy what a script chooses, such as the learning rate. Counts of updates and other state of `target` stay."""
+    arguments = {name for base in type(source).__mro__ for name in signature(base).parameters}
+    for name, value in vars(source).items():
+        if name in arguments | RENAMED_SETTINGS:
+            setattr(target, name, value)
 
 
 def _reads_steps(optimizer: Any) -> bool:
