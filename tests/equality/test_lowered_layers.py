@@ -87,9 +87,10 @@ def test_each_axis_equals_one_device(case):
 @pytest.mark.parametrize(("dtype", "is_lowered"), [("float16", False), ("float32", True)])
 def test_half_precision_is_not_lowered(dtype, is_lowered):
     data = mx.sym.Variable("data", dtype=dtype)
-    net = mx.sym.GroupNorm(data, mx.sym.Variable("gamma"), mx.sym.Variable("beta"), num_groups=2, name="layer")
-    searched = tofu.partition(net, 2, data=(4, 6, 5)).planned().searched.problem.graph
-    assert ("layer/mean" in searched.operator_index) == is_lowered
+    normalized = mx.sym.GroupNorm(data, mx.sym.Variable("gamma"), mx.sym.Variable("beta"), num_groups=2, name="layer")
+    pooled = mx.sym.Pooling(data, global_pool=True, kernel=(1,), pool_type="avg", name="pool")
+    searched = tofu.partition(mx.sym.Group([normalized, pooled]), 2, data=(4, 6, 5)).planned().searched.problem.graph
+    assert ("layer/mean" in searched.operator_index) == ("pool/sum" in searched.operator_index) == is_lowered
 
 
 def test_a_gradient_in_parts_reads_no_less_than_its_kernel():

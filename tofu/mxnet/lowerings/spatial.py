@@ -25,7 +25,8 @@ from tdl_ops.mxnet.attributes import CHANNELS_LAST, is_true, parse_attribute
 from tofu.graph import Operator
 from tofu.lowering.parts import Attributes, DimensionNames, Inputs, Lowering, Parts
 from tofu.mxnet.frontend.origin import find_origin
-from tofu.mxnet.lowerings.conventions import TYPES, check_type, select_attributes
+from tofu.mxnet.lowerings.composition import SUMMED_TYPES
+from tofu.mxnet.lowerings.conventions import check_type, select_attributes
 
 DIVIDE_BY_WINDOW = "_tofu_divide_by_window"
 SUM_POOLING = {"pool_type": "sum"}
@@ -42,7 +43,7 @@ def _has_other_windows_in_shards(operator: Operator, inputs: Inputs) -> bool:
     if attributes.get("pool_type") != "avg":
         return False
     if is_true(attributes, "global_pool"):
-        return inputs[0].dtype in TYPES
+        return inputs[0].dtype in SUMMED_TYPES
     omits_padding = any(_read_extents(attributes, "pad")) and not is_true(attributes, "count_include_pad", True)
     return omits_padding or attributes.get("pooling_convention", "valid") != "valid"
 
