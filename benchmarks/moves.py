@@ -57,27 +57,27 @@ def move_none(workers: int) -> float:
 
 
 def exchange(size: int) -> Callable[[int], float]:
-    """Return k -> bytes if each of k workers sends `size` bytes to each other worker."""
+    """Return the bytes as a function of k, if each of k workers sends `size` bytes to each other worker."""
     return lambda workers: workers * (workers - 1) * size
 
 
 def shift(count: int) -> Callable[[int], float]:
-    """Return k -> bytes if all but one of k workers send `count` rows to a neighbor."""
+    """Return the bytes as a function of k, if all but one of k workers send `count` rows to a neighbor."""
     return lambda workers: (workers - 1) * count * ROW
 
 
 def spread(count: int) -> Callable[[int], float]:
-    """Return k -> bytes if one of k workers sends each other worker an equal share of `count` rows."""
+    """Return the bytes as a function of k, if one of k workers sends equal shares of `count` rows to all others."""
     return lambda workers: count * ROW * (workers - 1) / workers
 
 
 def reduce(count: int) -> Callable[[int], float]:
-    """Return k -> bytes of a reduce-scatter of `count` rows. Each row is on one of k workers, unknown in advance."""
+    """Return the bytes as a function of k, of a reduce-scatter of `count` rows. Any of k workers may have a row."""
     return lambda workers: (workers - 1) * count * ROW
 
 
 def exchange_all(times: int) -> Callable[[int], float]:
-    """Return k -> bytes of `times` all-to-alls of the array. Each of k workers keeps its own part."""
+    """Return the bytes as a function of k, of `times` all-to-alls. Each of k workers keeps its part of the array."""
     return lambda workers: times * ROWS * ROW * (workers - 1) / workers
 
 

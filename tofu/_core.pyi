@@ -96,7 +96,7 @@ class Graph:
     def tie_tensors(self, a: int, b: int) -> None:
         """Split both tensors alike. Raise ValueError if their shapes differ, or only one is replicable."""
     def hold(self, tensor: int, price: float) -> None:
-        """Let the search replicate a tensor and all tensors tied to it, at `price` for each byte that a worker stores."""
+        """Let the search replicate a tensor. Each byte that a worker stores costs `price`, equal for tied tensors."""
     def repeat(self, operator: int) -> None:
         """Let the search replicate an operator, so that every worker computes all of it."""
     def split_equally(self) -> None:
@@ -144,7 +144,7 @@ class ExactResult:
     def plan(self) -> SearchResult: ...
     @property
     def lower_bound(self) -> int:
-        """The cost in bytes of every plan is at least this number. 0 without a proof."""
+        """The cost in bytes of every plan is at least this number. It is 0 if nothing is proved."""
     @property
     def is_optimal(self) -> bool:
         """True if the plan's cost equals the lower bound."""
@@ -261,10 +261,10 @@ def count_levels(
     reread: Sequence[int] = ...,
     latencies: Sequence[float] = ...,
 ) -> tuple[list[int], list[int]]:
-    """Return, for each round, the bytes and the number of fetches between workers that this round separates first.
+    """Return the bytes and the number of fetches that cross each round.
 
-    The bytes add up to the total. A fetch by all workers counts once per level (neighbouring rounds of equal price and
-    latency).
+    A transfer crosses the first round that separates its two workers. The bytes of all rounds add up to the total.
+    Neighbouring rounds of equal price and latency are one *level*. A fetch by all workers counts once per level.
     """
 
 def feasible_choices(graph: Graph, factors: Sequence[int], kind: Kind, id: int, prefix: Sequence[int]) -> list[int]:

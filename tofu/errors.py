@@ -117,7 +117,7 @@ def suggest(name: str, known: Collection[str], ending: str = "") -> str:
 
 
 def suggest_several(name: str, known: Collection[str]) -> str:
-    """Return "; did you mean weight, bias?" with similar `known` names, or "." without any."""
+    """Return "; did you mean weight, bias?" if `known` has similar names, otherwise "."."""
     near = get_close_matches(name, known)
     return f"; did you mean {', '.join(near)}?" if near else "."
 

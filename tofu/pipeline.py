@@ -135,13 +135,13 @@ class Partition:
     Attributes
     ----------
     choices
-        The split of each operator and tensor, by number in the graph that runs.
+        The split of each operator and tensor of the graph that runs.
     plan
-        The split of each operator and tensor, by name, with the number of bytes transferred.
+        The split of each operator and tensor of the user's model, and the number of bytes transferred.
     task
         The training step that was planned.
     selection
-        The result of the search, in which smaller operators may replace an operator.
+        The result of the search. Smaller operators may replace an operator of the model.
     """
 
     choices: Choices

@@ -87,10 +87,10 @@ class Plan:
     workers, factors
         The number of workers, and its prime factors, one for each round (section 5.2).
     tensors
-        Name of a tensor -> the dimension that each round splits, such as (0, None). None replicates.
+        The dimension that each round splits, for example {"fc_weight": (0, None)}. None replicates.
     operators
-        Name of an operator -> the axis that each round splits, such as ("b", None). None replicates. The operator's
-        description names the axes.
+        The axis that each round splits, for example {"fc": ("b", None)}. None replicates. The operator's description
+        names the axes.
     communication_bytes
         Bytes that workers read from each other's memory in one training step.
     step_bytes
@@ -117,13 +117,13 @@ class Plan:
     fingerprint
         A hash of the graph that the plan was made for.
     inputs
-        Name of an input -> its shape. Empty for plans saved without shapes.
+        The shape of each input, by name. Empty for plans saved without shapes.
     digest
         A hash of all other saved attributes, to notice edits. Empty for plans that Tofu did not find.
     undescribed
-        Name of an operator without a description -> the cost of replicating it (`undescribed="replicate"`).
+        The cost of replicating each operator without a description (`undescribed="replicate"`), by name.
     lines
-        Name of an operator -> its line in the user's program, `file:line`, if known. This attribute is not saved.
+        The line of each operator in the user's program, `file:line`, if known. This attribute is not saved.
     """
 
     workers: int

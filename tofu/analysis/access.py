@@ -48,7 +48,8 @@ class Row(NamedTuple):
 class Absent(NamedTuple):
     """A dimension that one tensor of an operator lacks, such as the new dimension in `np.stack`.
 
-    `dimension` is its number in the larger tensor. A part accesses the smaller tensor if its range of `row` contains 0.
+    `dimension` is its number in the larger tensor. For input 2 of np.stack, `row` is the position in the new dimension,
+    minus 2. A part accesses the smaller tensor if its range of `row` contains 0.
     """
 
     dimension: int
@@ -135,10 +136,10 @@ class OperatorAccess:
     is_always_fetched
         True for operators such as a slice, which need no kernel.
     outer_axes
-        *Nested* axis -> the outer axes, which must first be split into parts of length 1. For example, a reshape from
-        (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). Here a is the outer axis of b.
+        The outer axes of each *nested* axis. They must first be split into parts of length 1. For example, a reshape
+        from (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). Here a is the outer axis of b.
     description_names
-        Axis -> its name in the description, if the names differ.
+        The name of each axis in the description, if the names differ.
     undescribed
         The reason why no description applies to the operator, or "".
     moves
@@ -171,7 +172,7 @@ class OperatorAccess:
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def with_description_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """Return `ranges` (axis -> range) with the axes named as in the operator's description."""
+        """Return the `ranges` of axes, with the axes named as in the operator's description."""
         if self.description_names is None:
             return ranges
         return {self.description_names[axis]: value for axis, value in ranges.items() if axis in self.description_names}

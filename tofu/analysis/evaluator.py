@@ -35,7 +35,7 @@ class SignatureNumbers:
     Attributes
     ----------
     extents
-        Index variable -> its length (number of values).
+        The length (number of values) of each index variable.
     definitions
         Pairs of an index variable and its length. A variable that indexes several dimensions has several pairs.
     dimensions

@@ -41,7 +41,7 @@ class AffineIndex:
         return sympy.expand(lower), sympy.expand(upper)
 
     def without(self, names: Collection[str]) -> AffineIndex:
-        """Return the index without the terms of the variables `names`."""
+        """Return the index without some variables: without k, `2 * i + k + 1` is `2 * i + 1`."""
         return AffineIndex({n: c for n, c in self.terms.items() if n not in names}, self.constant)
 
 

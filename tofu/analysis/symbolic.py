@@ -96,7 +96,7 @@ class Pattern:
     rejected
         The index variables that cannot be split, each with the reason.
     addend_axes
-        Input -> axes along which one part reads the input, and all others read zeros.
+        For each input, axes along which only one part reads the input. All other parts read zeros.
     value_extents
         The lengths that are used as numbers, as in a mean.
     plain_axes

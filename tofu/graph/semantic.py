@@ -150,7 +150,7 @@ class Operator:
 
 
 class SourceLines(Mapping[str, str]):
-    """Operator name -> its line in the user's program."""
+    """The line of each operator in the user's program, by the operator's name."""
 
     def __init__(self, operators: tuple[Operator, ...] = ()) -> None:
         self._find_line_by_name = {
@@ -253,9 +253,9 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """For each operator, the number of the operator under which plans list it.
+        """For each operator, the number of the operator that stands for it in plans.
 
-        Smaller operators that replace one operator are listed under the last of them.
+        If smaller operators replace one operator, the last of them stands for all.
         """
         last_part_by_leader = {
             operator.leader: position

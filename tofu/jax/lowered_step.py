@@ -50,7 +50,7 @@ def _keep(leaf: StaticLeaf) -> StaticLeaf:
 
 @dataclass(frozen=True)
 class BoundStage:
-    """A `jax.stages.Lowered` or `jax.stages.Compiled` whose last argument is always `constants`."""
+    """A step that JAX has lowered or compiled. Its last argument is always `constants`."""
 
     stage: Any
     constants: Sequence[Any]

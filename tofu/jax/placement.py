@@ -30,7 +30,7 @@ def is_global(value: Any) -> bool:
 
 
 def read_host_value(value: Any) -> Any:
-    """Return a value of this process as a NumPy array. Random keys become integers."""
+    """Convert an array of this process to a NumPy array. Keys of `jax.random` become integers."""
     is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(value) if is_key else value)
 

@@ -123,7 +123,7 @@ class LowerableOperators(OperatorDescriptions, Protocol):
 
     @property
     def lowerings(self) -> Lowerings:
-        """Operator name -> the rule that replaces the operator by smaller ones."""
+        """For each operator name, the rule that replaces the operator by smaller ones."""
 
 
 def find_lowering(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Lowering | None:

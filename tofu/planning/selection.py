@@ -52,7 +52,7 @@ class Selection:
     algorithm, optimality
         The algorithm that found the split, and a sentence about how close to optimal its cost is.
     lower_bound
-        Every plan transfers at least this many bytes. 0 if nothing is proved.
+        Every plan transfers at least this many bytes. It is 0 if nothing is proved.
     search_bytes
         Peak memory of the exact search.
     claimed_bytes

@@ -28,7 +28,7 @@ class PlannedProgram(Program):
     choices
         How the plan splits each operator and tensor of the program's graph.
     kernel_bytes
-        Operator -> bytes that its kernel reads and writes on a worker, or None (`Backend.find_kernel_bytes`).
+        The bytes that each operator's kernel reads and writes on a worker, or None (`Backend.find_kernel_bytes`).
     """
 
     choices: Choices = field(kw_only=True)

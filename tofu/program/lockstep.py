@@ -119,11 +119,11 @@ class Lockstep:
     values
         All values. Other attributes refer to them by position.
     shards
-        Tensor -> the value with its shards.
+        `values[shards[t]]` has the shards of tensor t.
     computes
-        Operator -> its instruction. Operators that only transfer data are left out.
+        The instruction of each operator. Operators that only transfer data are left out.
     transfers
-        Value -> the transfer that computes it. All other values are arguments or outputs of operators.
+        The transfer that computes each value. All other values are arguments or outputs of operators.
     """
 
     graph: Graph

@@ -40,7 +40,7 @@ class Program:
     n_model_outputs
         The number of the model's outputs among the results.
     reducers
-        Tensor -> function that combines its partial results. The default is "Sum".
+        The function that combines the partial results of a tensor. The default is "Sum".
     """
 
     code: npt.NDArray[np.int64]

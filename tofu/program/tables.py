@@ -85,7 +85,7 @@ class ProgramTables:
 
     @cached_property
     def first_source(self) -> Column:
-        """Piece n is copied from the sources `first_source[n]` to `first_source[n + 1] - 1`."""
+        """To write piece (region) n, a fetch reads the sources `first_source[n]` to `first_source[n + 1] - 1`."""
         return _find_first_rows(self.source_piece, len(self.piece_node))
 
     @cached_property

@@ -174,7 +174,7 @@ def _find_owners(partition: Partition) -> dict[int, int]:
 
 
 def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
-    """Return the meaning of all axes in the layers' results, for example `b: dimension 0; co, h: dimension 1`."""
+    """Explain the axes of `layers`: "b: dimension 0; co, h: dimension 1" says that b is dimension 0 of a result."""
     problem, meanings = partition.problem, dict[str, dict[str, None]]()
     for layer in layers:
         # The backward operator may have an axis of the same name with another meaning.
@@ -192,7 +192,7 @@ def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
 
 
 def explain_axis(access: OperatorAccess, axis: int) -> str:
-    """Return the meaning of an axis: "summed over", or a dimension of the first result, such as "dimension 1"."""
+    """Return "dimension 1" if the axis is dimension 1 of the first result, or "summed over" if it is no dimension."""
     rows = access.outputs[0].rows
     dimensions = [d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)]
     return f"dimension {dimensions[0]}" if dimensions else "summed over"

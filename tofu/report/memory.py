@@ -49,7 +49,7 @@ class MemoryComparison(ABC):
     heading
         The title of the first column.
     legend
-        Title of a row -> explanation. The title "" is for the whole table.
+        Explanations of rows, by title. The title "" is for the whole table.
     """
 
     heading: ClassVar[str]
@@ -75,7 +75,7 @@ class MemoryComparison(ABC):
         return self.largest.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def describe_fit(self, device_bytes: int) -> str:
-        """Compare `device_bytes` with the memory of one device, and of the worker that needs most."""
+        """Report if `device_bytes` are enough for one device, and for the worker that needs the most memory."""
         devices = {device.name: device for device in (self.columns[0][1], self.largest)}
         return "\n".join(
             f"{name} needs {format_bytes(device.needed_bytes)}: it "

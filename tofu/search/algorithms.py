@@ -69,9 +69,9 @@ class Algorithm:
         return solution
 
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
-        """Return the orders of the prime factors of `workers` that are tried: (3, 2) and (2, 3) for 6.
+        """Return the orders in which to split by the prime factors of `workers`: (3, 2) and (2, 3) for 6.
 
-        The first order is the paper's. A search tries up to `MOST_ORDERS` orders, a baseline only one.
+        The paper uses the first order. A search tries up to `MOST_ORDERS` orders, and a baseline tries only one.
         """
         if self.splits_once:
             return ((workers,),)

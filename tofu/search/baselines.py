@@ -24,7 +24,7 @@ Hints = Mapping[str, Any]
 
 
 def plan_allrow(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Split every tensor along the first possible dimension, and each operator in the cheapest way. Hints come first."""
+    """Split each tensor along the first possible dimension, and operators in the cheapest way. Hints override this."""
     given = resolve_hints(problem, hints)
     first = {t: _first_dimension(problem, t) for t in range(len(problem.graph.tensors)) if _is_free(problem, t)}
     return solve_recursively(_for_bytes(problem), FixedChoices(given.operators, first | given.tensors), effort)
@@ -40,7 +40,7 @@ def _is_free(problem: Problem, tensor: int) -> bool:
 
 
 def plan_spartan(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Split the largest tensor in the cheapest way, then the operators around it, and so on. Hints come first."""
+    """Split the largest tensor in the cheapest way, then the operators around it, and so on. Hints override this."""
     return solve_greedily(problem, resolve_hints(problem, hints))
 
 

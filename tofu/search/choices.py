@@ -1,4 +1,4 @@
-"""The decisions of a search, by number (`Choices`) and by name (`NamedChoices`)."""
+"""The decisions of a search. `Choices` refers to tensors and operators by number, `NamedChoices` by name."""
 
 from __future__ import annotations
 

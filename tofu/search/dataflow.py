@@ -28,11 +28,11 @@ class Dataflow:
     futures
         For each operator, a hash of the operators that follow it within three edges.
     forward
-        Operator of the forward pass -> operators that compute its inputs.
+        For each operator of the forward pass, the operators that compute its inputs.
     followers
-        Operator in `forward` -> operators in `forward` that read its results.
+        For each operator in `forward`, the operators in `forward` that read its results.
     shared
-        Parameters and auxiliary states.
+        Parameters and auxiliary states (such as moving means).
     """
 
     graph: Graph
@@ -63,7 +63,7 @@ class Dataflow:
 
 
 def trace_dataflow(graph: Graph, kinds: Sequence[object] | None = None) -> Dataflow:
-    """Return the edges of `graph`. Operators with the same entry in `kinds` are equal.
+    """Return the edges of `graph`. Operators a and b are equal if `kinds[a] == kinds[b]`.
 
     By default, operators with the same attributes and shapes are equal.
     """

@@ -113,8 +113,8 @@ class Problem:
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
         """Return a copy for a search with these fixed choices.
 
-        A choice for one layer or time step holds for all equal ones. Layers or time steps with different choices may be
-        split differently.
+        Equal time steps are still split alike if their fixed choices do not differ. Repeated layers are still split
+        alike if all layers have the same fixed choices.
         """
         layers = self.layers
         fixed = ((layers.operators, operators), (layers.tensors, tensors))

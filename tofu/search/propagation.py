@@ -19,7 +19,7 @@ from tofu.search.problem import Problem
 
 @dataclass
 class Propagated:
-    """All operators and tensors that are split: operator -> axis, and tensor -> dimension.
+    """The axis of each operator that is split, and the dimension of each tensor that is split.
 
     `short` has tensors whose dimension is shorter than the number of workers. They are not split.
     """
@@ -32,7 +32,7 @@ class Propagated:
 def propagate(
     problem: Problem, seeds: Mapping[int, int], gathered: Collection[int] = (), guessed: Collection[int] = ()
 ) -> Propagated:
-    """Follow the splits of some tensors, `seeds` (tensor -> dimension), through all operators in order.
+    """Follow the splits of some tensors through all operators in order. `seeds[t]` is the split dimension of tensor t.
 
     - An operator and its parameters are split like its inputs. If inputs differ, the largest decides.
     - An axis with fewer elements than workers is not split.

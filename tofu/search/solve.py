@@ -75,7 +75,7 @@ class Proof:
     Attributes
     ----------
     lower_bound
-        Each plan in the set transfers at least this many bytes. 0 if no search has ended, None without a proof.
+        Each plan in the set transfers at least this many bytes. It is 0 until a search ends, and None without a proof.
     among
         The set of plans in words, such as " among plans that treat each repeated layer alike". Empty for all plans.
     """

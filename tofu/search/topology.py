@@ -133,7 +133,7 @@ class Topology:
 
 
 def read_topology(given: Any) -> Topology | None:
-    """Read a user's list of levels, or a JSON file with such a list.
+    """Read `topology=`: a list of the interconnect's levels, or a JSON file with this list.
 
     Each level is a number (bytes per second) or {"workers": ..., "bytes_per_second": ..., "microseconds": ...}, where
     only "bytes_per_second" is required. Raises PlanError for any other value.

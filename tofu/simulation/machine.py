@@ -73,7 +73,7 @@ class Machine:
     fetches_overlap
         True if a device can compute while it reads from other devices.
     processors
-        The number of processors on which all virtual devices run. 0 if each device has its own processor.
+        The number of processors that all virtual devices share. It is 0 if each device has its own processor.
     step
         Seconds from the start of a training step to its first kernel.
     slowdown, slowdown_of_several
@@ -197,7 +197,7 @@ RATE_FIELDS = {
 
 
 def read_fields(value: Any) -> Machine:
-    """Convert the content of a machine file to a machine. Raise ValueError or KeyError for wrong fields."""
+    """Convert a machine's JSON (docs/simulation.md) to a `Machine`. Raise ValueError or KeyError for wrong fields."""
     value = read_object(value, "the machine", FIELDS)
     devices = read_integer(value["devices"], "devices", least=1)
     memory_bytes = read_integer(value["memory_bytes"], "memory_bytes", least=1)

@@ -23,7 +23,7 @@ Share = tuple[int, float]  # a resource, and how much of its capacity a task use
 
 @dataclass(frozen=True)
 class Tasks:
-    """The tasks of a program. Task n is node n of the program. Weight updates follow.
+    """The tasks of a program. Task n runs node n of the program. The last tasks are weight updates.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Tasks:
     waits_for
         The tasks that must end before each task starts.
     shares
-        Task -> the resources that it shares with other tasks, each with the amount used.
+        The resources that each task shares with other tasks, and the amounts that it uses.
     """
 
     seconds: Floats

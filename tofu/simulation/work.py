@@ -193,7 +193,7 @@ def _add_updates(work: Work, program: PlannedProgram, states: int) -> Work:
 class Update(NamedTuple):
     """The update of one shard of a parameter.
 
-    `entry` is the number of the array (`ProgramTables`) with the gradient's shard.
+    The gradient's shard is output array number `entry` of the program (`ProgramTables`).
     """
 
     parameter: int

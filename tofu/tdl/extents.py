@@ -29,7 +29,7 @@ class Definition:
 
     @property
     def is_fixed(self) -> bool:
-        """True if the extent is a number, for example from an operator's attribute."""
+        """True if the extent (length) is a number, for example from an operator's attribute."""
         return not self.extent.free_symbols
 
 

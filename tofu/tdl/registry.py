@@ -158,7 +158,7 @@ class Registry(Mapping[str, Description]):
         fill
             The value of elements outside each tensor, or a function of the attributes that returns it. Default: 0.
         needs
-            Output -> the other outputs that the kernel must compute with it.
+            {1: (0,)} if the kernel computes output 1 only together with output 0.
         concrete
             True if the function needs the lengths in t.shape as integers, as for a reshape. A keyword-only parameter
             `output_shapes` receives the outputs' shapes.

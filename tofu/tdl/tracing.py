@@ -31,7 +31,7 @@ class Trace:
     output_extents
         The symbols for the lengths of the outputs' dimensions, `output_extents[output][dimension]`.
     definitions
-        Index variable -> all expressions for its length.
+        All expressions for the length of each index variable.
     """
 
     description: Description

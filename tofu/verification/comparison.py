@@ -55,7 +55,7 @@ class Comparison:
 
 
 def find_kind(comparisons: Iterable[Comparison]) -> Compared:
-    """Return the least reliable way in which elements were compared."""
+    """Return the least reliable kind of the comparisons. Ignore UNWRITTEN if there are other kinds."""
     kinds = {comparison.kind for comparison in comparisons if comparison.cells}
     return max(kinds - {Compared.UNWRITTEN}, default=Compared.UNWRITTEN if kinds else Compared.NOTHING)
 

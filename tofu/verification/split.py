@@ -158,8 +158,8 @@ def combine_outputs(
 ) -> Array:
     """Combine the outputs of the parts. Elements that no part writes are zero, as in the gradient of a slice.
 
-    `part_outputs` has an array for each part, in the order of `list_parts`. Raises SplitError if parts to concatenate
-    overlap, or parts that should be equal differ.
+    `part_outputs` has an array for each part, in the order of `list_parts`. Raises SplitError if concatenated parts
+    overlap, or if replicated parts differ.
     """
     regions = [find_part(access, shape, part, operator_access.extents) for part in list_parts(splits)]
     clipped_parts = [_clip_output(region, piece, shape) for region, piece in zip(regions, part_outputs, strict=True)]

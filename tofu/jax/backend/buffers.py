@@ -154,11 +154,11 @@ class _Memory:
     Attributes
     ----------
     last
-        Value -> time of its last read.
+        The time at which each value is last read.
     length
         The time at which the program ends.
     of
-        Value -> position of its buffer in `buffers`.
+        `buffers[of[v]]` is the buffer of value v.
     """
 
     last: dict[int | None, int]

@@ -28,11 +28,11 @@ class Scope:
     Attributes
     ----------
     values
-        Value number of `program.lockstep` -> shard, region from other workers, or partial result.
+        Shards, regions from other workers, and partial results. Keys are value numbers of `program.lockstep`.
     sums
-        Value number of the step -> partial sum of a loop.
+        Partial sums of loops. Keys are value numbers of the step.
     separate_sums
-        Value number of the step -> array with a partial sum for each iteration of an inner loop.
+        Arrays with a partial sum for each iteration of an inner loop. Keys are value numbers of the step.
     """
 
     program: SpmdProgram

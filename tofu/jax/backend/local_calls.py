@@ -215,7 +215,7 @@ def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Gather rows from this worker's shard. Rows of other shards become zeros."""
+    """Gather rows from this worker's shard. The result is zero at rows of other shards."""
     operand, indices = operands
     dimension_numbers, params = call.equation.params["dimension_numbers"], call.equation.params
     first_rows = call.pick("first", (0,) * operand.ndim)
@@ -334,7 +334,7 @@ def _select_update(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Slice this worker's shard. Elements of other shards become zeros."""
+    """Slice this worker's shard. The result is zero at elements of other shards."""
     operand, *starts = operands
     sizes = call.parameters["slice_sizes"]
     begins, bits, is_own = _find_begins(call, operand.shape, sizes, starts), as_bits(operand), jnp.bool_(True)

@@ -70,7 +70,7 @@ class SpmdProgram:
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
-        """Value number of `lockstep` -> collectives that transfer the value."""
+        """The collectives that transfer each value of `lockstep`."""
         lockstep = self.lockstep
         if is_checked() and lockstep.moved_bytes > self._planned.remote_bytes:
             raise InternalError(
@@ -89,7 +89,7 @@ class SpmdProgram:
 
     @cached_property
     def shards(self) -> dict[int, int]:
-        """Value number of the step -> value number of its shards in `lockstep`."""
+        """`shards[v]` is the value of `lockstep` that has the shards of the step's value v."""
         tensors, shards = self.native.tensor_of.items(), self.lockstep.shards
         return {number: shards[tensor] for number, tensor in tensors if tensor in shards}
 
@@ -205,7 +205,7 @@ class SpmdProgram:
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:
-        """Return the `lockstep` number of result `number` in the layout of value `layout_owner`."""
+        """Return the value of `lockstep` that has the elements of `number`, split like `layout_owner`."""
         if self.find_layout(layout_owner) == self.find_layout(number):
             return self.shards[number]
         return self._value_by_result[self.native.tensor_of[number], self.find_layout(layout_owner)]

@@ -117,7 +117,7 @@ class PlanComparison:
         return self._compile(name, lowered, plan.communication_bytes, plan.optimality)
 
     def lower_plan(self, **changed_settings: Any) -> tuple[Any, Plan]:
-        """Plan the step with some settings changed. Return the lowered step and the plan."""
+        """Plan the step with some settings changed. Return the step, lowered by JAX, and the plan."""
         partition = plan_step(self._source, replace(self._settings, **changed_settings), engine=JAX_LIMITING_ARGUMENTS)
         step = PartitionedStep(self.step, partition, partition.training.make_mesh(self._devices), ())
         return step.lower_leaves(), partition.plan
@@ -127,7 +127,7 @@ class PlanComparison:
         return self._compile(name, self.lower_peer(peer))
 
     def lower_peer(self, peer: Peer) -> Any:
-        """Lower the step under a plan made by hand."""
+        """Lower the step for a hand-made plan. `peer` returns the shardings of the arguments."""
         shardings = peer(make_mesh(self._devices), self._arguments)
         sharding_lists = [jax.tree.leaves(argument) for argument in shardings]
         argument_shardings = [sharding for argument in sharding_lists for sharding in argument]

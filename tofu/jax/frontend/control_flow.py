@@ -62,7 +62,7 @@ def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
 
 
 def enter_scan(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
-    """Convert a `lax.scan` to a loop, and return its results."""
+    """Convert a `lax.scan` (a loop in JAX) to a `Loop`, and return its results."""
     params = jaxpr_equation.params
     body, length = params["jaxpr"], params["length"]
     begin, end = accumulate(count_scanned(jaxpr_equation))

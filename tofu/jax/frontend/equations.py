@@ -125,20 +125,21 @@ Operand: TypeAlias = "int | Literal"
 
 @dataclass(frozen=True)
 class Equation:
-    """A call of a JAX primitive, such as `add`.
+    """A call of a JAX primitive (basic operation), such as `add`.
 
     Attributes
     ----------
     scope
-        Named scopes and transformations around the equation, such as `transpose(jvp(encoder))/attention`.
+        Transformations and calls of `jax.named_scope` around the equation, such as
+        `transpose(jvp(encoder))/attention`.
     line
         Line of the user's program that created the equation.
     checkpoint
-        Number of the `jax.checkpoint` around the equation, or None.
+        Equations within the same `jax.checkpoint` have the same number. None outside.
     loops_summed
-        Number of loops that sum the result, in the type `summed_dtype`.
+        Number of nested loops that sum the result. The sum has the type `summed_dtype`.
     has_separate_sums
-        True if the innermost loop has a sum for each iteration t: `sums[t] += result`.
+        True if outer loops compute a sum for each iteration t of the innermost loop: `sums[t] += result`.
     """
 
     primitive: Any
@@ -243,7 +244,8 @@ class LoopSum:
 class Loop:
     """A loop of `length` iterations, such as a `lax.scan`. If `reverse` is True, iterations run in reverse order.
 
-    `separate_sums` are value numbers. In iteration t, they stand for the sums `sums[t]` of an earlier loop.
+    `separate_sums` lists values that an earlier loop has summed for each iteration t: in iteration t, a value is
+    `sums[t]`.
     """
 
     equations: tuple[Equation | Loop, ...]
@@ -370,7 +372,7 @@ def walk_all(items: Sequence[Equation | Loop]) -> Iterator[Equation]:
 
 
 def list_operands(items: Sequence[Equation | Loop]) -> Iterator[int]:
-    """Yield the numbers of all values that equations and loops read."""
+    """Yield each operand that is a value number, also within loops."""
     for item in items:
         if isinstance(item, Loop):
             yield from (x for carry in item.carries for x in (carry.first, carry.following) if isinstance(x, int))

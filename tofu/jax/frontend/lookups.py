@@ -50,11 +50,11 @@ class KnownLookup:
     Attributes
     ----------
     known
-        Dimension of the array -> known positions.
+        Known positions, for dimensions of the array.
     rest
         Index arrays for other dimensions of the array, with shape (..., 1).
     batches
-        Batch dimension of the array -> batch dimension of the indices.
+        {2: 0} if the array's dimension 2 and the indices' dimension 0 are the same batch dimension.
     """
 
     known: Mapping[int, Positions]
@@ -87,7 +87,7 @@ class KnownLookup:
         return lax.rev(part, reversed_) if reversed_ else part
 
     def write(self, array: Any, part: Any, join: Callable[[Any, Any], Any] | None = None) -> Any:
-        """Return `array` with `part` at the known positions. If `join` is passed, write `join(old, new)`."""
+        """Return a copy of `array`. At the known positions, it has the elements of `part`, or `join(old, new)`."""
         part = self.reverse_decreasing(part)
         if part.shape == array.shape:
             return part if join is None else join(array, part)
@@ -108,9 +108,9 @@ def find_lookup(
     batched: Mapping[int, int],
     mode: Any,
 ) -> KnownLookup | None:
-    """Find the known positions of a gather or scatter. Return None if no position is known.
+    """Find the positions of a gather or scatter that do not depend on data. Return None if all depend on data.
 
-    `dimensions`, `sizes` and `collapsed` are the `start_index_map`, `slice_sizes` and `collapsed_slice_dims` of a
+    `dimensions`, `sizes` and `collapsed` are `start_index_map`, `slice_sizes` and `collapsed_slice_dims` in
     `lax.gather`. `batched` maps batching dimensions of the operand to batching dimensions of the indices.
     """
     shape = builder.find_type(operand).shape

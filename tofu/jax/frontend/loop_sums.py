@@ -127,7 +127,7 @@ class _HoistedSum:
     moved_equations
         Equations after the loop, such as the multiplication by 2.
     separate_sums
-        Stacked result of an inner loop -> sum that moves out of it.
+        For each stacked result of an inner loop, the sum that moves out of this loop.
     has_product
         True if a summed equation is one of `PRODUCTS`, such as a matrix product.
     """

@@ -17,9 +17,9 @@ NEVER_FUSED = frozenset(("conv_general_dilated", "dot_general", "fft", "sort"))
 
 
 def find_overwriting_updates(step: Step) -> frozenset[int]:
-    """Return the results of each `dynamic_update_slice` whose update may read the updated array.
+    """Return the result of each `lax.dynamic_update_slice(x, update, ...)` whose `update` may be computed from `x`.
 
-    Leave out updates of a value that a loop carries. XLA computes them correctly, and much faster in place.
+    Leave out updates of a value that a loop carries. JAX's compiler XLA computes these correctly in place.
     """
     equation_by_result = {number: equation for equation in step.walk() for number in equation.outputs}
     same_values = dict(_list_same_values(step.equations))

@@ -43,14 +43,14 @@ def cancel_reversals(builder: StepBuilder, equation: Equation, types: Sequence[V
 
 
 class _Search:
-    """A search for a way to compute a reversed value without `lax.rev`.
+    """A search for a way to compute a reversed value without `lax.rev` (the primitive of `x[::-1]`).
 
     Attributes
     ----------
     computed
-        Reversed value -> equation, parameters and operands that compute it.
+        The equation, parameters and operands that compute each reversed value.
     equal
-        Reversed value -> equal value, such as x for `y[::-1]` if y is `x[::-1]`.
+        Other values that equal a reversed value, such as x for `y[::-1]` if y is `x[::-1]`.
     rest
         Values that only `lax.rev` can reverse.
     cancels

@@ -91,7 +91,7 @@ def _reduce_vmap_axes(builder: StepBuilder, equation: Equation, types: Sequence[
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Give each value its own barrier, because a plan may split them differently."""
+    """Replace `optimization_barrier((x, y))` by a barrier for x and one for y. Plans may split x and y differently."""
     return [
         x if isinstance(x, Literal) else builder.add(equation.primitive, type_, [x], equation)
         for x, type_ in zip(equation.inputs, types, strict=True)
@@ -215,7 +215,7 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
 
 
 def _cut_before_steps(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Rewrite `x[:3, ::2]` as `x[:3][:, ::2]`. Otherwise, an unsplit dimension 0 would be read completely."""
+    """Rewrite `x[:3, ::2]` as `x[:3][:, ::2]`. A worker then reads only 3 rows if the rows are not split."""
     begins, ends, steps = (equation.params[name] for name in ("start_indices", "limit_indices", "strides"))
     extents = builder.find_type(equation.inputs[0]).shape
     bounds = [
@@ -255,7 +255,7 @@ def _slice_key_data(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Rewrite `lax.pad` with a complex or traced number as `lax.pad` with zeros and a `lax.select`."""
+    """If the padding number is complex or computed by the step, pad with zeros and replace these by `lax.select`."""
     if types[0].is_key:
         return None
     number, config = equation.inputs[1], equation.params["padding_config"]

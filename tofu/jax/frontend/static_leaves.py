@@ -32,7 +32,7 @@ TAKES_STATIC_NUMBERS = ("equinox",)
 @jax.tree_util.register_static
 @dataclass(frozen=True, eq=False)
 class StaticLeaf:
-    """A wrapper that hides a function, string, number, or `Empty` from JAX."""
+    """A function, string, number or `Empty` array, wrapped so that JAX does not treat it as data."""
 
     value: Any
 

@@ -54,7 +54,7 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
 
 
 def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
-    """Return a function with the same results that uses no `shard_map`."""
+    """Return a function with the same results, but without `jax.shard_map` (code for each device)."""
 
     def run(*operands: Any) -> Sequence[Any]:
         structs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)) for x in operands]

@@ -39,7 +39,7 @@ def tracing_step() -> Iterator[None]:
 
 @contextmanager
 def within_kernel() -> Iterator[None]:
-    """Run described functions in the `with` block as ordinary functions."""
+    """In the `with` block, run described functions as if they had no description."""
     if not _is_tracing.get():
         yield
         return

@@ -32,7 +32,7 @@ PROGRAM_ENVIRONMENTS: Mapping[str, Mapping[str, str]] = {
 
 
 def calibrate(name: str = "this machine") -> dict[str, Any]:
-    """Measure this machine. Return a description for simulations, which can be saved as JSON.
+    """Measure this machine for simulations. Return its description for a JSON file.
 
     This takes about a minute. Run no other program at the same time. Raises TofuError if a measurement fails.
     """

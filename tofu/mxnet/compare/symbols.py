@@ -27,7 +27,7 @@ Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attr
 
 
 def widen_types(symbol: Any) -> Any:
-    """Return a copy of the symbol that computes in float64. Operators without a float64 kernel stay in float32."""
+    """Return a copy of a model's symbol that computes in float64, except in operators without a float64 kernel."""
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
         if op == "null":
@@ -111,9 +111,10 @@ def avoid_blocked_layouts(symbol: Any, *_: Any) -> Any:
 
 
 def complete_ctc_loss(symbol: Any, *_: Any) -> Any:
-    """Return a copy of the symbol with Tofu's CTCLoss.
+    """Return a copy of a model's symbol with Tofu's CTCLoss.
 
-    MXNet's kernel writes no results if no sample has a label. It writes no gradient of samples whose labels do not fit.
+    If no sample has a label, MXNet's kernel writes no results. If a sample's labels do not fit into the sample, it does
+    not write the gradient of this sample.
     """
     model = json.loads(symbol.tojson())
     for node in model["nodes"]:

@@ -23,7 +23,7 @@ def find_head(name: str) -> int | None:
 
 
 def list_head_gradients(graph: Graph) -> dict[int, str]:
-    """Return the names of the variables for output gradients, by number of the output."""
+    """Return the name of the variable for each output's gradient. Keys are the numbers of outputs."""
     names = (tensor.name for tensor in graph.tensors if tensor.kind is TensorKind.HEAD_GRADIENT)
     return {output: name for name in names if (output := find_head(name)) is not None}
 

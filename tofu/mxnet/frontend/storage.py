@@ -42,13 +42,13 @@ DENSE_FORMS: dict[str, Callable[[Mapping[str, str], str], Any]] = {
 
 
 def list_storages(symbol: Any) -> dict[str, str]:
-    """Return "row_sparse" or "csr" for each sparse variable, by name."""
+    """Return the storage of each sparse variable, such as {"weight": "row_sparse", "data": "csr"}."""
     codes = {name: attributes.get(STORAGE_KEY, "") for name, attributes in symbol.attr_dict().items()}
     return {name: STORAGES[code] for name, code in codes.items() if code in STORAGES}
 
 
 def list_sparse_gradients(symbol: Any) -> set[str]:
-    """Return the names of variables whose gradients MXNet would store as row_sparse."""
+    """Return the names of variables whose gradients MXNet would store as row_sparse (only non-zero rows)."""
     nodes = _read_graph(symbol)["nodes"]
     dense: set[str] = set()
     sparse: set[str] = set()

@@ -77,7 +77,7 @@ def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Cove
 
 
 def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
-    """Count the operators by the way in which they were compared, such as {"numbers": 120, "parts": 7}."""
+    """Return the number of operators for each kind of comparison, such as {"numbers": 120, "parts": 7}."""
     kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
     return {str(kind): kinds[str(kind)] for kind in Compared}
 

@@ -86,7 +86,7 @@ class RecordEntry:
 
 
 def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
-    """Return the entries that are still valid, by operator. Return {} without a file."""
+    """Return the valid entry of each operator. Return {} if the file does not exist."""
     if not path.exists():
         return {}
     entries = {name: _read_entry(fields) for name, fields in json.loads(path.read_text()).items()}

@@ -217,12 +217,12 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def indices(self) -> Any:
-        """Numbers of the rows with non-zero elements. For gradients that MXNet would store as row_sparse."""
+        """Numbers of the rows with non-zero elements. Only gradients that MXNet would store as row_sparse have them."""
         return self._get_sparse_part("indices")
 
     @property
     def data(self) -> Any:
-        """Rows with non-zero elements. For gradients that MXNet would store as row_sparse."""
+        """Rows with non-zero elements. Only gradients that MXNet would store as row_sparse have them."""
         return self._get_sparse_part("data")
 
     def _get_sparse_part(self, attribute: str) -> Any:

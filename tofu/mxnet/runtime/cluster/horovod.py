@@ -25,12 +25,12 @@ _HAS_COMPARED_PLANS = "_tofu_compared"  # attribute of an optimizer: True once t
 
 
 def is_distributed(optimizer: Any) -> bool:
-    """Return True for Horovod's DistributedOptimizer. Does not import Horovod."""
+    """Return True for the DistributedOptimizer of Horovod (a library for several machines). Does not import Horovod."""
     return _is_instance(optimizer, OPTIMIZER)
 
 
 def is_horovod_trainer(trainer: Any) -> bool:
-    """Return True for Horovod's Gluon Trainer. Does not import Horovod."""
+    """Return True for Horovod's Gluon Trainer, without importing Horovod."""
     return _is_instance(trainer, TRAINER)
 
 
@@ -39,7 +39,7 @@ def _is_instance(value: Any, class_name: str) -> bool:
 
 
 def own_optimizer(optimizer: Any) -> Any:
-    """Return the MXNet optimizer inside Horovod's optimizer. Return any other optimizer unchanged."""
+    """Return the MXNet optimizer inside Horovod's DistributedOptimizer. Return any other optimizer unchanged."""
     return optimizer._optimizer if is_distributed(optimizer) else optimizer
 
 

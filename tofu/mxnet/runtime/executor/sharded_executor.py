@@ -264,7 +264,7 @@ class ShardedExecutor:
 
     @cached_property
     def states_changed_by_forward(self) -> tuple[str, ...]:
-        """Names of the auxiliary states that the forward pass changes, but not the backward pass."""
+        """Names of the auxiliary states (such as moving means) that only the forward pass changes."""
         graph = self.partition.problem.graph
         changed: dict[bool, set[int]] = {True: set(), False: set()}
         for operator in graph.operators:

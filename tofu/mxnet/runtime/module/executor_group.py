@@ -46,7 +46,7 @@ class ExecutorGroup:
 
     @property
     def aux_dict(self) -> Mapping[str, Any]:
-        """The array of each auxiliary state, by name."""
+        """The array of each auxiliary state (such as a moving mean), by name."""
         return self._get_arrays(self._executor.partition.source.native.list_auxiliary_states())
 
     @property
@@ -69,7 +69,7 @@ class ExecutorGroup:
 
     @property
     def aux_arrays(self) -> list[list[Any]]:
-        """For each auxiliary state, a list that contains its array."""
+        """For each auxiliary state (such as a moving mean), a list that contains its array."""
         return [[array] for array in self.aux_dict.values()]
 
     def _get_gradient(self, name: str) -> Any:

@@ -118,8 +118,8 @@ class Module(RunningModule):
     ) -> None:
         """Fill the parameters from arrays or by an initializer.
 
-        With the same seed, the initializer draws the same numbers as on one device. With `allow_missing`, it fills
-        parameters without an array. Arrays with unknown names are ignored.
+        With the same seed, the initializer draws the same numbers as on one device. If `allow_missing` is True,
+        arrays may be missing, and the initializer fills their parameters. Arrays with unknown names are ignored.
         """
         if self._is_loaded_unbound and not force_init:
             return  # as in MXNet, the parameters come from the checkpoint

@@ -178,7 +178,7 @@ def check_symbol(symbol: Any) -> None:
 
 
 def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
-    """Raise DeviceError if `ngpus` or `contexts` contradict the devices of a partitioned symbol."""
+    """Raise DeviceError if `ngpus` or `contexts` contradict the devices for which `symbol` was partitioned."""
     contexts = check_contexts(contexts)
     if (ngpus is not None and ngpus != len(symbol.contexts)) or (contexts is not None and contexts != symbol.contexts):
         requested = f"ngpus={ngpus}" if contexts is None else ", ".join(map(str, contexts))
@@ -209,7 +209,7 @@ def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
 def read_module_requests(
     grad_req: Any, names: Sequence[str], trained: Sequence[str], inputs: Sequence[str]
 ) -> dict[str, str]:
-    """Return "write" or "add" by name, for each argument that gets a gradient.
+    """Return {"weight": "write"} or {"weight": "add"} for arguments that get a gradient.
 
     A single word is for all `trained` parameters and `inputs`. In a mapping, these arguments default to "write".
     """
@@ -268,7 +268,7 @@ def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: b
 
 
 def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, str]:
-    """Return "row_sparse" or "csr" by name, for each sparse argument.
+    """Return the storage of each sparse argument, such as {"weight": "row_sparse", "data": "csr"}.
 
     Types in `stypes` replace the model's types.
     """

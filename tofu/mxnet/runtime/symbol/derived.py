@@ -50,7 +50,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return mx.sym.Symbol(_copy_handle(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Replace inputs by other symbols. Settings stay the same."""
+        """Return a copy with other symbols as inputs, and the same settings."""
         composed = super().__call__(*args, **kwargs)
         composed._partition = None
         return composed

@@ -68,7 +68,7 @@ class PartitionedSymbol(DerivedSymbols):
 
     @property
     def execution_symbol(self) -> Any:
-        """The symbol that MXNet runs. It has the operators of all workers, and operators that transfer data."""
+        """The symbol (graph) that MXNet runs. It has the operators of all workers, and operators that transfer data."""
         return self.planned().training.symbol
 
     def save_report(self, path: str | Path, title: str = "") -> None:
