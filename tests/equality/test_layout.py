@@ -130,6 +130,7 @@ def test_slices_with_strides_split_along_them():
         ),  # an all-reduce of the sums, and half of the gradient to each worker
         (lambda x: mx.sym.np.mean(x.as_np_ndarray(), axis=0).as_nd_ndarray(), 3 * 48),
         (lambda x: mx.sym.mean(x, axis=1, exclude=True), 3 * 48),
+        (lambda x: mx.sym.np.mean(x.as_np_ndarray(), axis=()).as_nd_ndarray(), 0),  # reduces no dimension
     ],
 )
 def test_a_row_and_a_mean_of_a_split_weight_transfer_no_complete_part(reduce, moved):

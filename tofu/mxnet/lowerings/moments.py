@@ -19,7 +19,8 @@ def _is_possible(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _is_mean_possible(operator: Operator, inputs: Inputs) -> bool:
-    return inputs[0].dtype in TYPES and operator.attributes.get("dtype", "None") == "None"
+    dtype, axis = (operator.attributes.get(name, "None") for name in ("dtype", "axis"))
+    return inputs[0].dtype in TYPES and dtype == "None" and axis != "()"
 
 
 def _has_squares(operator: Operator, inputs: Inputs) -> bool:
