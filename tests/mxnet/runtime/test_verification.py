@@ -250,6 +250,12 @@ def normalize_before_convolution():
     return loss_of(mx.sym.Convolution(net, kernel=(3, 3), num_filter=16, name="conv"))
 
 
+def pool_cut_windows():
+    net = mx.sym.reshape(dense(98), shape=(0, 2, 7, 7))
+    options = {"kernel": (2, 2), "stride": (2, 2), "pooling_convention": "full"}
+    return loss_of(mx.sym.Pooling(net, pool_type="avg", name="pool", **options))
+
+
 def slope():
     net = mx.sym.FullyConnected(mx.sym.LeakyReLU(dense(6), act_type="prelu", name="prelu"), num_hidden=5, name="out")
     return mx.sym.SoftmaxOutput(net, name="softmax")
@@ -271,6 +277,13 @@ WRONG_ON_ONE_DEVICE = {
         "one device has wrong numbers in fc_weight, fc_bias: MXNet adds to sums",
     ),
     "LRN in oneDNN": (normalize_before_convolution, (4, 8), {"dtype": "float32"}, (), ""),
+    "cut windows in oneDNN": (
+        pool_cut_windows,
+        (4, 8),
+        {"dtype": "float32"},
+        (),
+        "one device has wrong numbers in fc_weight, fc_bias: oneDNN's gradient of average pooling",
+    ),
     "slope of PReLU": (slope, (8, 4), {}, ("prelu_gamma",), "prelu"),
     "softmax with out_grad": (
         softmax_before_another_operator,

@@ -10,6 +10,7 @@ from typing import Any
 
 import mxnet as mx
 
+from tdl_ops.mxnet.attributes import parse_attribute
 from tofu.mxnet.frontend.inference import Shapes, infer_arguments
 from tofu.mxnet.frontend.randomness import DROP_PROBABILITIES
 from tofu.mxnet.frontend.recurrent_layers import split_layers
@@ -144,10 +145,26 @@ def split_recurrences(
     return mx.sym.load_json(json.dumps(model))
 
 
+def divide_by_window_size(symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]) -> Any:
+    """Return a copy of the symbol in which average pooling divides by the number of elements in each window.
+
+    Without padding, MXNet divides by this number anyway. But oneDNN's gradient then assumes that no window is cut.
+    """
+
+    def change(op: str, attributes: dict[str, Any]) -> dict[str, Any]:
+        is_average = op == "Pooling" and attributes.get("pool_type") == "avg"
+        if is_average and not any(parse_attribute(attributes.get("pad", "()"), ())):
+            attributes["count_include_pad"] = "False"
+        return attributes
+
+    return _change_attributes(symbol, change)[0]
+
+
 CORRECTIONS: tuple[tuple[Callable[[Any, Shapes, Mapping[str, Any]], Any], str], ...] = (
     (split_readers, "MXNet adds to sums in place"),
     (avoid_blocked_layouts, "MXNet's gradient of LRN reads uninitialised memory"),
     (split_recurrences, "MXNet's own kernel of RNN computes several layers wrong"),
+    (divide_by_window_size, "oneDNN's gradient of average pooling is wrong if a window is cut"),
     (complete_ctc_loss, "MXNet's CTCLoss does not write some results"),
 )
 """Functions that change a symbol to avoid a mistake of MXNet on one device, with a description of the mistake.
