@@ -217,11 +217,11 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
 def _cut_before_steps(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Rewrite `x[:3, ::2]` as `x[:3][:, ::2]`. A worker then reads only 3 rows if the rows are not split."""
     begins, ends, steps = (equation.params[name] for name in ("start_indices", "limit_indices", "strides"))
+    if steps is None or set(steps) == {1}:
+        return None
     extents = builder.find_type(equation.inputs[0]).shape
-    bounds = [
-        (b, e) if step == 1 else (0, n) for b, e, n, step in zip(begins, ends, extents, steps or (), strict=False)
-    ]
-    if steps is None or set(steps) == {1} or bounds == [(0, n) for n in extents]:
+    bounds = [(b, e) if step == 1 else (0, n) for b, e, n, step in zip(begins, ends, extents, steps, strict=True)]
+    if bounds == [(0, n) for n in extents]:
         return None
     later_begins = [0 if step == 1 else begin for begin, step in zip(begins, steps, strict=True)]
     later_ends = [end - begin if step == 1 else end for begin, end, step in zip(begins, ends, steps, strict=True)]
