@@ -108,6 +108,7 @@ void RegisterGraph(py::module_* module) {
   module->def("monitored_inputs", ListMonitoredInputs, py::arg("symbol"));
   module->def("outputs", ListOutputs, py::arg("symbol"));
   module->def("infer", InferToPython, py::arg("symbol"), py::arg("shapes"), py::arg("dtypes"));
+  module->def("infer_output_storage", InferOutputStorage, py::arg("symbol"));
   module->def("infer_operator", InferOperatorToPython, py::arg("op"), py::arg("attrs"),
               py::arg("input_shapes"));
   module->def("operator_info", OperatorToPython, py::arg("op"));

@@ -144,7 +144,7 @@ def gather(
     moved = mode if mode == "FILL_OR_DROP" else "CLIP"  # XLA clips indices that were promised to be in bounds
     start = lambda i, d: looks.find_start(indices, i, d, rows, moved)
     is_added = not output_types[0].startswith("key<")  # random keys cannot be added
-    if len(looks.looked_up) == 1 and looks.looked_up[0] not in looks.window and is_added:
+    if len(looks.index_map) == len(looks.looked_up) == 1 and looks.looked_up[0] not in looks.window and is_added:
         (d,) = looks.looked_up
 
         def found(i, v):

@@ -38,7 +38,7 @@ def arange_like(data, *, start=0.0, step=1.0, repeat=1, axis=None):
 @op("_contrib_index_array")
 def index_array(data, *, axes=None):
     def value(*v):
-        own = [v[d] for d in (range(data.ndim) if axes is None else axes)]
+        own = [v[d % data.ndim] for d in (range(data.ndim) if axes is None else axes)]
         return sum(where(position(v[-1]) == n, position(i), 0.0) for n, i in enumerate(own)) + unread(data[v[:-1]])
 
     return lambda *v: value(*v)

@@ -74,3 +74,16 @@ def test_extremes_of_eight_bits_keep_nan(reduce, dtype):
     x = jnp.asarray(np.random.default_rng(0).normal(size=(12, 5)), "float32").at[11, 3].set(jnp.nan).astype(dtype)
     made = tofu.jax.partition(lambda x: reduce(x, (0,)), 3, (x,), hints={reduce.__name__: "i0"})
     np.testing.assert_array_equal(np.asarray(made(x), "float32"), np.asarray(reduce(x, (0,)), "float32"))
+
+
+def test_padding_with_zeros_of_both_signs_keeps_the_signs():
+    x = jnp.ones((12, 4))
+
+    def step(x):
+        lower, upper = (lax.pad(x, jnp.float32(zero), ((1, 2, 0), (0, 0, 0))) for zero in (-0.0, 0.0))
+        return lower, jnp.arctan2(upper, -1.0)
+
+    made = tofu.jax.partition(step, 3, (x,), hints={"x": 0})
+    for ours, expected in zip(made(x), jax.jit(step)(x), strict=True):
+        np.testing.assert_array_equal(np.signbit(ours), np.signbit(expected))
+        np.testing.assert_allclose(ours, expected, rtol=1e-6)

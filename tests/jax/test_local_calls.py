@@ -34,6 +34,17 @@ def test_windows_beyond_the_end_are_clipped():
             check_step(step, 4, x, update, np.int32(begin), rtol=0, atol=0, hints=hints)
 
 
+@pytest.mark.parametrize("mode", ["clip", "fill"])
+def test_lookups_with_an_index_of_a_dimension_that_they_read_completely(mode):
+    table, indices = np.arange(96.0, dtype=np.float32).reshape(12, 8), np.array([[3, 0], [11, 1], [-2, 0]])
+    numbers = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0, 1))
+
+    def step(table, indices):
+        return lax.gather(table, indices, numbers, (1, 8), mode=mode)
+
+    check_step(step, 3, table, indices, rtol=0, atol=0, hints={"table": 0})
+
+
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "int32", "bool"])
 def test_maximum_and_minimum_with_nan_equal_one_device(dtype):
     """Guard against XLA's maximum over devices, which drops NaN."""

@@ -4,6 +4,7 @@ import pickle
 import jax
 import jax.numpy as jnp
 import pytest
+from jax import lax
 
 import tofu.jax
 from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError
@@ -46,6 +47,7 @@ CALLS = [
     (lambda: tofu.jax.partition(worker=8), UnsupportedError, r"worker= \(did you mean workers"),
     (lambda: partition(None), UnsupportedError, "not None"),
     (lambda: partition(arguments={"state": STATE, "batch": BATCH}), UnsupportedError, "not the tuple of the step's"),
+    (lambda: partition(lambda x: x * lax.rng_uniform(0.0, 1.0, ()), 4, X), UnsupportedError, "Use jax.random"),
     (lambda: partition(mesh=2), UnsupportedError, r"mesh= \(workers= takes a number of devices, a jax\.sharding\.Mesh"),
     (lambda: partition(ngpus=2), UnsupportedError, r"ngpus= \(workers= takes a number of devices"),
     (lambda: partition(hint={"state/w": 1}), UnsupportedError, r"hint= \(did you mean hints=\?\)"),

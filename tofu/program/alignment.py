@@ -159,7 +159,8 @@ class _Aligner:
         inputs = tuple(dict.fromkeys(source_values))
         region: Hashable = None
         if inputs == (self.shard_value_by_tensor.get(tensor),):  # a fetched region, or a result in another layout
-            region = tensor, boxes, fill, *(column.tobytes() for column in (pieces.reader, pieces.begin, pieces.extent))
+            columns = pieces.reader, pieces.begin, pieces.extent
+            region = tensor, boxes, repr(fill), *(column.tobytes() for column in columns)
             if region in self.value_by_region:
                 self.value_by_entries[entries.tobytes()] = self.value_by_region[region]
                 return self.value_by_region[region]

@@ -68,7 +68,7 @@ class PatternReader:
     def share_pattern(self, pieces: PieceColumns, copies: PieceColumns, fill: float, reducer: str) -> Pattern:
         """Return a `Pattern`. Equal arguments give the same object."""
         shared_pieces, shared_copies = self._share_pieces(pieces), self._share_pieces(copies)
-        key = id(shared_pieces), id(shared_copies), fill, reducer
+        key = id(shared_pieces), id(shared_copies), repr(fill), reducer  # -0.0 is not 0.0
         if key not in self._pattern_by_key:
             self._pattern_by_key[key] = Pattern(shared_pieces, shared_copies, fill, reducer)
         return self._pattern_by_key[key]

@@ -55,7 +55,7 @@ def find_strategies(
     for number, operator in enumerate(graph.operators):
         inputs = [graph.tensors[position].shape for position in operator.inputs]
         outputs = [graph.tensors[position].shape for position in operator.outputs]
-        attributes = tuple(sorted(operator.attributes.items()))
+        attributes = repr(sorted(operator.attributes.items()))  # unlike ==, distinguishes -0.0 from 0.0
         is_mixed = len({graph.tensors[position].times for position in (*operator.inputs, *operator.outputs)}) > 1
         names = operator.dimension_names
         has_copy = operator.stateful or number in with_state

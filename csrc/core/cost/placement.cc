@@ -2,6 +2,7 @@
  * \file placement.cc
  */
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <utility>
 
@@ -55,7 +56,8 @@ bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fi
     if (a[d] != b[d]) return false;
     reaches_outside = reaches_outside || !Contains({0, shape[d]}, a[d]);
   }
-  return !reaches_outside || fill_a == fill_b;
+  const bool is_same_fill = fill_a == fill_b && std::signbit(fill_a) == std::signbit(fill_b);
+  return !reaches_outside || is_same_fill;
 }
 
 Boxes FindNeededRegions(const Input& input, const std::vector<int64_t>& shape,

@@ -28,6 +28,7 @@
 namespace mxnet::exec {
 nnvm::Graph InferShape(nnvm::Graph&& graph, mxnet::ShapeVector&& shapes, const std::string& key);
 nnvm::Graph InferType(nnvm::Graph&& graph, nnvm::DTypeVector&& types, const std::string& key);
+nnvm::Graph InferStorageType(nnvm::Graph&& graph, std::vector<int>&& types, const std::string& key);
 nnvm::Graph DetectInplaceAddTo(nnvm::Graph graph);
 nnvm::NodeEntry AggregateGradient(std::vector<nnvm::NodeEntry>&& parts);
 

@@ -7,6 +7,7 @@ namespace tofu::nnvm_layer {
 
 const char kShapeAttribute[] = "__shape__";
 const char kTypeAttribute[] = "__dtype__";
+const char kStorageAttribute[] = "__storage_type__";
 
 namespace {
 
@@ -69,6 +70,23 @@ nnvm::Graph InferGraph(nnvm::Graph graph, const ShapesByName& shapes, const Type
   const size_t num_entries = graph.indexed_graph().num_node_entries();
   SetGraphAttr(&graph, "dtype", nnvm::DTypeVector(num_entries, kUnknownType));
   return graph;
+}
+
+std::vector<int> InferOutputStorage(SymbolHandle symbol) {
+  nnvm::Graph graph = GraphOf(symbol);
+  const nnvm::IndexedGraph& index = graph.indexed_graph();
+  std::vector<int> given;  // unknown types are read from the attribute
+  for (uint32_t id : index.input_nodes()) {
+    const bool has_type = FindText(index[id].source->attrs, kStorageAttribute) != nullptr;
+    given.push_back(has_type ? mxnet::kUndefinedStorage : mxnet::kDefaultStorage);
+  }
+  SetGraphAttr(&graph, "dev_mask", std::vector<int>(index.num_nodes(), mxnet::Context::kCPU));
+  graph = mxnet::exec::InferStorageType(std::move(graph), std::move(given), kStorageAttribute);
+  const auto& of_entries = graph.GetAttr<std::vector<int>>("storage_type");
+  std::vector<int> types;
+  for (const nnvm::NodeEntry& output : graph.outputs)
+    types.push_back(of_entries[graph.indexed_graph().entry_id(output)]);
+  return types;
 }
 
 OperatorShapes InferOperator(const std::string& name,

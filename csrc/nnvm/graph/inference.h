@@ -45,6 +45,9 @@ nnvm::Graph InferGraph(nnvm::Graph graph, const ShapesByName& shapes, const Type
 /*! \brief InferGraph for types alone. */
 nnvm::Graph InferGraphTypes(nnvm::Graph graph, const TypesByName& types);
 
+/*! \brief MXNet's storage type of each output of a symbol, such as kRowSparseStorage, on CPUs. */
+std::vector<int> InferOutputStorage(SymbolHandle symbol);
+
 /*! \brief Result of InferOperator. */
 struct OperatorShapes {
   bool available = false;  // false: no inference function, or attributes missing

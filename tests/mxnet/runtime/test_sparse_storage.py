@@ -6,7 +6,8 @@ import pytest
 
 import tofu
 from tests.shared.module_runs import assert_all_close
-from tofu.mxnet.frontend.storage import list_sparse_gradients, list_storages, with_dense_storage
+from tofu.mxnet.frontend.sparse_gradients import list_sparse_gradients
+from tofu.mxnet.frontend.storage import list_storages, with_dense_storage
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.optimizer.lazy_rows import find_rows
 
@@ -165,6 +166,30 @@ def test_executors_return_mxnets_storage_types(grad_req):
     for name in ("factors", "weight"):
         expected = alone.grad_dict[name].asnumpy() * times
         np.testing.assert_allclose(found.grad_dict[name].asnumpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x, w: mx.sym.dot(x, w),
+        lambda x, w: mx.sym.dot(mx.sym.square(x), w),
+        lambda x, w: mx.sym.dot(2 * x, w),
+        lambda x, w: mx.sym.dot(x, 2 * w),
+        lambda x, w: mx.sym.dot(x, w) + mx.sym.dot(mx.sym.square(x), w),
+        lambda x, w: mx.sym.broadcast_mul(mx.sym.dot(x, w), mx.sym.sum(w)),
+        lambda x, w: mx.sym.dot(mx.sym.cast_storage(x, "default"), w),
+        lambda x, w: mx.sym.Embedding(mx.sym.Variable("rows"), 2 * w, input_dim=6, output_dim=2, sparse_grad=True),
+        lambda x, w: mx.sym.dot(x, w, transpose_a=True),
+    ],
+)
+@pytest.mark.parametrize("stype", ["default", "row_sparse"])
+def test_gradients_are_sparse_as_in_mxnet(make, stype):
+    symbol = make(mx.sym.Variable("data", stype="csr"), mx.sym.Variable("weight", shape=(6, 2), stype=stype))
+    shapes = {"data": (6, 6), "rows": (6,)}
+    shapes = {name: shapes[name] for name in symbol.list_arguments() if name in shapes}
+    executor = symbol.simple_bind(mx.cpu(), grad_req={"weight": "write", **dict.fromkeys(shapes, "null")}, **shapes)
+    is_sparse = executor.grad_dict["weight"].stype == "row_sparse"
+    assert ("weight" in list_sparse_gradients(symbol)) == is_sparse
 
 
 def test_a_buffer_of_inputs_is_shared_as_in_mxnet():

@@ -53,9 +53,13 @@ def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
     return None
 
 
-def check_undivided(step: Step) -> None:
-    """Raise UnsupportedError if the step itself uses several devices, as with `shard_map` or `psum`."""
+def check_primitives(step: Step) -> None:
+    """Raise UnsupportedError if the step itself uses several devices, as with `shard_map`, or draws with `rng_uniform`."""
     for equation in step.walk():
+        if equation.primitive.name == "rng_uniform":
+            raise UnsupportedError(
+                f"rng_uniform at {equation.line} draws other numbers on each device and in each call. Use jax.random."
+            )
         if equation.primitive.name in DEVICE_PRIMITIVES:
             raise UnsupportedError(
                 f"{equation.primitive.name} at {equation.line} divides its work over devices by itself, which Tofu "
@@ -74,6 +78,8 @@ def complete(builder: StepBuilder, equation: Equation) -> Equation:
 def _compute_scalars(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     numbers = [x.value for x in equation.inputs if isinstance(x, Literal)]
     if not numbers or len(numbers) < len(equation.inputs) or any(type_.shape or type_.is_key for type_ in types):
+        return None
+    if equation.primitive.name in ("pure_callback", "rng_uniform"):  # called in each step
         return None
     results = equation.evaluate_now(numbers)
     return [Literal(np.asarray(value), type_) for value, type_ in zip(results, types, strict=True)]

@@ -19,7 +19,7 @@ from tofu.jax.frontend.control_flow import enter_branches, enter_scan, list_bodi
 from tofu.jax.frontend.empty import is_empty, make_empty
 from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step, ValueType, read_type
 from tofu.jax.frontend.names import name_leaves, name_parameters
-from tofu.jax.frontend.rewriting import check_undivided, complete, rewrite
+from tofu.jax.frontend.rewriting import check_primitives, complete, rewrite
 from tofu.jax.frontend.static_leaves import (
     ArrayLeaves,
     Structure,
@@ -97,7 +97,7 @@ def trace_step(
     with jax.ensure_compile_time_eval():  # copy now, even if an outer function is being traced
         closed = copy_constants(closed)
     step = read_jaxpr(closed)
-    check_undivided(step)
+    check_primitives(step)
     return step, Traced(closed, shapes, structures[-1])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import mxnet as mx
@@ -47,18 +47,6 @@ def list_storages(symbol: Any) -> dict[str, str]:
     return {name: STORAGES[code] for name, code in codes.items() if code in STORAGES}
 
 
-def list_sparse_gradients(symbol: Any) -> set[str]:
-    """Return the names of variables whose gradients MXNet would store as row_sparse (only non-zero rows)."""
-    nodes = _read_graph(symbol)["nodes"]
-    dense: set[str] = set()
-    sparse: set[str] = set()
-    for node in nodes:
-        for slot, (source, *_) in enumerate(node["inputs"]):
-            if nodes[source]["op"] == "null":
-                (sparse if _makes_sparse_gradient(node, slot, nodes) else dense).add(nodes[source]["name"])
-    return sparse - dense
-
-
 def has_sparse_storage(symbol: Any) -> bool:
     """Return True if the model has sparse variables or operators."""
     return any(map(_is_sparse, _read_graph(symbol)["nodes"]))
@@ -97,19 +85,3 @@ def _is_sparse(node: Mapping[str, Any]) -> bool:
         or attributes.get("forward_stype", DENSE) != DENSE
         or (node["op"] != "null" and is_true(attributes, "sparse_grad"))
     )
-
-
-def _makes_sparse_gradient(node: Mapping[str, Any], slot: int, nodes: Sequence[Mapping[str, Any]]) -> bool:
-    attributes = node.get("attrs", {})
-    if node["op"] == "dot":
-        is_plain = not is_true(attributes, "transpose_a") and not is_true(attributes, "transpose_b")
-        return slot == 1 and is_plain and _is_csr(nodes[node["inputs"][0][0]])
-    if node["op"] == "_square_sum":
-        return True
-    is_sparse_lookup = node["op"] == "_contrib_SparseEmbedding" or is_true(attributes, "sparse_grad")
-    return slot == 1 and is_sparse_lookup
-
-
-def _is_csr(node: Mapping[str, Any]) -> bool:
-    attributes = node.get("attrs", {})
-    return STORAGES.get(attributes.get(STORAGE_KEY, "")) == "csr" or attributes.get("stype") == "csr"

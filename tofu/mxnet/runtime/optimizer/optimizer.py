@@ -17,7 +17,8 @@ import mxnet as mx
 
 from tofu.errors import TofuError, raise_together
 from tofu.host.interrupts import uninterrupted
-from tofu.mxnet.frontend.storage import list_sparse_gradients, list_storages
+from tofu.mxnet.frontend.sparse_gradients import list_sparse_gradients
+from tofu.mxnet.frontend.storage import list_storages
 from tofu.mxnet.memory.optimizer_states import create_optimizer, list_arrays
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor

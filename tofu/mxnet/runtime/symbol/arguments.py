@@ -22,7 +22,8 @@ from tofu.errors import (
     suggest,
 )
 from tofu.mxnet.frontend.inference import check_shapes, list_inputs
-from tofu.mxnet.frontend.storage import has_sparse_storage, list_sparse_gradients, list_storages
+from tofu.mxnet.frontend.sparse_gradients import list_sparse_gradients
+from tofu.mxnet.frontend.storage import has_sparse_storage, list_storages
 from tofu.mxnet.frontend.symbol_text import GROUP_KEY
 from tofu.mxnet.settings import MXNET_OPTIONS, MXNetSettings
 from tofu.plan import Plan

@@ -19,7 +19,7 @@ from tofu.host.writing import write_atomically
 from tofu.mxnet.frontend.data_arguments import find_data
 from tofu.mxnet.frontend.inference import DTYPE_NAMES, check_names, infer_arguments
 from tofu.mxnet.frontend.read_symbol import find_labels, read_training
-from tofu.mxnet.frontend.storage import list_sparse_gradients
+from tofu.mxnet.frontend.sparse_gradients import list_sparse_gradients
 from tofu.mxnet.planning import plan_task, read_task
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.bound_arrays import ArrayAllocator
