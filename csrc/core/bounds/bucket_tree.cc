@@ -61,9 +61,18 @@ class TreeGrowth {
     factors_.push_back(std::move(factor));
   }
 
-  std::vector<int> FindAround(int v) const {
+  /*! \brief Return the variables that share a table with v, and v. */
+  std::vector<int> FindAround(int v) {
+    std::vector<int>& ids = of_variable_[v];
+    const auto is_taken = [this](int id) { return factors_[id].table.scope.empty(); };
+    ids.erase(std::remove_if(ids.begin(), ids.end(), is_taken), ids.end());
     std::vector<int> around;
-    for (int id : of_variable_[v]) around = Join(around, factors_[id].table.scope);
+    for (int id : ids) {
+      const std::vector<int>& scope = factors_[id].table.scope;
+      around.insert(around.end(), scope.begin(), scope.end());
+    }
+    std::sort(around.begin(), around.end());
+    around.erase(std::unique(around.begin(), around.end()), around.end());
     return around;
   }
 
@@ -76,6 +85,16 @@ class TreeGrowth {
   double CountEntries(const std::vector<int>& scope) const {
     double entries = 1;
     for (int v : scope) entries *= static_cast<double>(tree_.domain_sizes[v]);
+    return entries;
+  }
+
+  /*! \brief Return the entries of a table over both scopes, of which the first is sorted. */
+  double CountJoined(const std::vector<int>& sorted, const std::vector<int>& scope) const {
+    double entries = CountEntries(sorted);
+    for (int v : scope) {
+      if (!std::binary_search(sorted.begin(), sorted.end(), v))
+        entries *= static_cast<double>(tree_.domain_sizes[v]);
+    }
     return entries;
   }
 
@@ -194,7 +213,7 @@ class TreeGrowth {
       scope.erase(std::find(scope.begin(), scope.end(), v));
       const auto fits = [&](const MiniBucket& part) {
         return part.factors.size() < kMaxTables &&
-               CountEntries(Join(part.scope, scope)) <= static_cast<double>(max_entries_);
+               CountJoined(part.scope, scope) <= static_cast<double>(max_entries_);
       };
       auto found = std::find_if(parts.begin(), parts.end(), fits);
       if (found == parts.end()) found = parts.insert(parts.end(), MiniBucket());
@@ -234,8 +253,7 @@ class TreeGrowth {
   size_t num_entries_ =
       0;  // entries of all tables, with each use of a minimum, as the backward pass may need
   std::vector<Factor> factors_;
-  std::vector<std::vector<int>>
-      of_variable_;            // tables that hold the variable, including eliminated ones
+  std::vector<std::vector<int>> of_variable_;  // tables with the variable, including taken ones
   std::vector<double> sizes_;  // entries of the joint table of each variable's neighbours
   std::set<std::pair<double, int>> queue_;  // variables by size
   std::map<std::vector<int>, int> alike_;   // the first bucket with certain tables
