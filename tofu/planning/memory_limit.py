@@ -60,11 +60,6 @@ class Point:
         """The peak memory in bytes of the worker that needs most."""
         return max(self.memory.peak_bytes)
 
-    @property
-    def is_predicted(self) -> bool:
-        """True if `most_bytes` is a prediction, False if it is exact."""
-        return self.memory.is_predicted
-
 
 def measure_plan(choices: Choices, measure: Measure) -> Point:
     """Return a plan with its cost and memory. `measure` returns the memory of each worker."""
@@ -138,7 +133,7 @@ class Tradeoff:
         self.split_all()  # may transfer less if the search above ran out of time
         if replicated.most_bytes > limit:
             self._bisect_price(limit, replicated)
-            if limit < self._find_smallest_peak() <= NEARLY * limit:
+            if limit < min(point.most_bytes for point in self.points) <= NEARLY * limit:
                 self.try_more_prices()  # other prices may need less memory at the peak
         for point in sorted(self._list_fitting(limit), key=_rank)[:KEEPING_PLANS]:
             self._keep_fitting(point, limit)
@@ -148,9 +143,6 @@ class Tradeoff:
 
     def _list_fitting(self, limit: int) -> list[Point]:
         return [point for point in self.points if point.most_bytes <= limit]
-
-    def _find_smallest_peak(self) -> int:
-        return min(point.most_bytes for point in self.points)
 
     def _keep_fitting(self, point: Point, limit: int) -> None:
         candidates = list_worth_keeping(point.choices)
@@ -181,7 +173,7 @@ class Tradeoff:
                 high, fits = middle, point
             else:
                 low, too_large, price_too_large = middle, point, middle
-            if have_same_layouts(fits, too_large):
+            if np.array_equal(fits.choices.tensors, too_large.choices.tensors):
                 return
         self._replicate_more(limit, fits, too_large, price_too_large)
 
@@ -207,11 +199,6 @@ def _bisect_count(low: int, high: int, first: int, is_low: Callable[[int], bool]
             return
         low, high = (count, high) if is_low(count) else (low, count)
         count = (low + high) // 2
-
-
-def have_same_layouts(first: Point, second: Point) -> bool:
-    """Return True if two plans split all tensors alike."""
-    return bool(np.array_equal(first.choices.tensors, second.choices.tensors))
 
 
 def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:

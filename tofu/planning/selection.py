@@ -137,15 +137,15 @@ def _search_within(
     proof = choose_proof(best.cost, proofs) or Proof(0)
     bound = proof.lower_bound or 0
     gap = describe_gap(best.cost, bound, proof.among + _describe_orders(problems)) or UNPROVED
-    predicted = ", as predicted," if best.is_predicted else ""
+    predicted = ", as predicted," if best.memory.is_predicted else ""
     optimality = f"the best within {format_limit(limit)} per worker{predicted} of {tried} plans; {gap}"
-    return Selection(best.choices, settings.algorithm, optimality, bound, is_predicted=best.is_predicted)
+    return Selection(best.choices, settings.algorithm, optimality, bound, is_predicted=best.memory.is_predicted)
 
 
 def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Selection:
     points = [point for tradeoff in tradeoffs for point in tradeoff.points]
     best = min(points, key=lambda point: (point.most_bytes, point.cost))
-    if not best.is_predicted or max(best.memory.worker_bytes) > limit:
+    if not best.memory.is_predicted or max(best.memory.worker_bytes) > limit:
         raise InfeasibleError(explain_misfit(tradeoffs[0], limit))
     logger.warning(_describe_misfit(best.most_bytes, limit))
     needed, allowed = format_bytes(best.most_bytes), format_limit(limit)

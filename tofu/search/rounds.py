@@ -53,17 +53,13 @@ def _walk_orders(left: Counter[int], length: int) -> Iterator[tuple[int, ...]]:
         yield from ((factor, *rest) for rest in _walk_orders(left - Counter([factor]), length - 1))
 
 
-def always_divides(extents: Sequence[int], factors: Sequence[int]) -> bool:
+@cache
+def always_divides(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
     """Return True if each factor divides one of the lengths, whichever lengths the earlier factors divided.
 
     >>> always_divides((8, 3), (2, 2)), always_divides((4, 3), (2, 2, 2))
     (True, False)
     """
-    return _always_divides(tuple(sorted(extents)), tuple(factors))
-
-
-@cache
-def _always_divides(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
     if not factors:
         return True
     following = {
@@ -71,7 +67,7 @@ def _always_divides(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
         for d, extent in enumerate(extents)
         if extent % factors[0] == 0
     }
-    return bool(following) and all(_always_divides(divided, factors[1:]) for divided in following)
+    return bool(following) and all(always_divides(divided, factors[1:]) for divided in following)
 
 
 @cache

@@ -82,7 +82,7 @@ def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps
 def _candidate_anchors(dataflow: Dataflow) -> list[list[int]]:
     families: dict[int, list[int]] = defaultdict(list)
     for position, operator in enumerate(dataflow.graph.operators):
-        if dataflow.is_forward(position) and any(dataflow.is_shared(t) for t in operator.inputs):
+        if position in dataflow.forward and not dataflow.shared.isdisjoint(operator.inputs):
             families[dataflow.signatures[position]].append(position)
     repeated = [family for family in families.values() if len(family) > 1]
     return sorted(repeated, key=lambda f: (-len(f), dataflow.kinds[f[0]], sorted(dataflow.futures[o] for o in f), f[0]))
@@ -247,7 +247,7 @@ class _Comparison:
 
     def _may_belong(self, operator: int, step: int) -> bool:
         own = self.chain.steps.get(operator)
-        return own == step or (own is None and step == self.chain.last and self.dataflow.is_forward(operator))
+        return own == step or (own is None and step == self.chain.last and operator in self.dataflow.forward)
 
     def _match_readers(
         self, counterpart: Correspondence, back: Correspondence, reference: int, step: int
