@@ -30,7 +30,7 @@ from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, Algorithm, Hints
 from tofu.search.choices import REPLICATED
 from tofu.search.cost import list_worth_keeping, list_worth_rereading, price
-from tofu.search.geometry import find_shards
+from tofu.search.geometry import count_shard_bytes
 from tofu.search.rounds import factorize
 from tofu.search.solve import Effort, Solution
 from tofu.search.topology import Arrangement
@@ -223,8 +223,7 @@ def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
 def _list_variable_bytes(choices: Choices) -> Iterator[tuple[str, int]]:
     for position, tensor in enumerate(choices.problem.graph.tensors):
         if tensor.exists_before_step:
-            shards = find_shards(choices.problem, position, choices.layout(position))
-            yield tensor.name, int((shards[:, :, 1] - shards[:, :, 0]).prod(axis=1).max()) * tensor.item_bytes
+            yield tensor.name, int(count_shard_bytes(choices, position).max())
 
 
 def _advise_workers(tradeoff: Tradeoff, limit: int, least_workers: int) -> str:

@@ -29,13 +29,15 @@ class OperatorDescriptions(Protocol):
         """The descriptions of operators, by name."""
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return the output shapes that the framework infers, or None. Raise an error for invalid inputs."""
+        """Return the output shapes that the framework infers, or None (the default). Raise an error for invalid inputs."""
+        return None
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
-        """Return True if an operator draws random numbers that its description does not show.
+        """Return True if an operator draws random numbers that its description does not show. By default, none does.
 
         `is_whole` is True if no axis of the operator can be split.
         """
+        return False
 
 
 def find_strategies(

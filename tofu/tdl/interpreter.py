@@ -110,21 +110,16 @@ class Interpreter:
         return shape
 
     def _evaluate_extents(self) -> dict[str, int]:
-        definitions_left = dict(self._trace.definitions)
         extent_by_variable: dict[str, int] = {}
-        while definitions_left:
-            count_before = len(definitions_left)
-            for name, definitions in list(definitions_left.items()):
-                extent = definitions[0].extent.xreplace(self._extent_by_symbol)
-                if extent.is_Integer:
-                    self._extent_by_symbol[extent_symbol(f"{name}.extent")] = extent
-                    extent_by_variable[name] = int(extent)
-                    del definitions_left[name]
-            if len(definitions_left) == count_before:
-                name, definitions = next(iter(definitions_left.items()))
+        for name in self._trace.order_variables():
+            definition = self._trace.definitions[name][0]
+            extent = definition.extent.xreplace(self._extent_by_symbol)
+            if not extent.is_Integer:
                 raise DescriptionError(
-                    f"{definitions[0].place}: the extent of {name}, {definitions[0].extent}, is no integer for these shapes"
+                    f"{definition.place}: the extent of {name}, {definition.extent}, is no integer for these shapes"
                 )
+            self._extent_by_symbol[extent_symbol(f"{name}.extent")] = extent
+            extent_by_variable[name] = int(extent)
         return extent_by_variable
 
     def _compute_value(self, value: Value, scope: tuple[str, ...]) -> Array:
