@@ -94,8 +94,9 @@ class Backend(Protocol):
     def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
         """Predict the peak memory of each worker in bytes. `build` returns the graph.
 
-        Return None if `measure` is already exact.
+        Return None (the default) if `measure` is already exact.
         """
+        return None
 
     def check(
         self,
@@ -119,8 +120,9 @@ class Backend(Protocol):
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
         """Return {operator number: bytes that its kernel reads and writes on a worker}.
 
-        Return None if each operator runs as a separate kernel.
+        Return None (the default) if each operator runs as a separate kernel.
         """
+        return None
 
 
 @dataclass(frozen=True)
