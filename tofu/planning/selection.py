@@ -194,7 +194,8 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     algorithm = ALGORITHMS[settings.algorithm]
     effort = Effort(settings.search_seconds / len(problems), progress)
     is_free = settings.replicate == "free"
-    found, errors = _solve(problems, settings, *((effort.take(SPLIT_SHARE), _always_tie) if is_free else (effort,)))
+    tied = replace(effort, seconds=SPLIT_SHARE * effort.seconds), _always_tie
+    found, errors = _solve(problems, settings, *(tied if is_free else (effort,)))
     proving, candidates = found, list(found)
     if is_free:
         proving, _ = _solve(problems, settings, effort, _make_memory_free, candidates)

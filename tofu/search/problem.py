@@ -219,7 +219,7 @@ def make_problem(
 ) -> Problem:
     """Return the problem of splitting `graph`, with a round for each of `factors`."""
     accesses = tuple(accesses)
-    kinds = _list_kinds(accesses)
+    kinds: list[object] = [(access.axes, access.extents) for access in accesses]
     equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)
     ties_layers = rules.ties_layers and equal == NO_PARTS
 
@@ -241,7 +241,3 @@ def make_problem(
         tied_steps=equal,
         find_layers=find_layers,
     )
-
-
-def _list_kinds(accesses: Sequence[OperatorAccess]) -> list[object]:
-    return [(access.axes, access.extents) for access in accesses]

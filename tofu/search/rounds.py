@@ -8,6 +8,8 @@ from functools import cache
 from itertools import islice
 from math import factorial, prod
 
+from sympy import factorint
+
 MOST_ORDERS = 64  # below 720 workers, all orders are searched
 
 
@@ -17,15 +19,7 @@ def factorize(workers: int) -> tuple[int, ...]:
     >>> factorize(6)
     (3, 2)
     """
-    factors = []
-    divisor, rest = 2, workers
-    while divisor * divisor <= rest:
-        if rest % divisor == 0:
-            factors.append(divisor)
-            rest //= divisor
-        else:
-            divisor += 1
-    return tuple(reversed([*factors, rest] if rest > 1 else factors))
+    return tuple(reversed(factorint(workers, multiple=True)))
 
 
 def list_orders(factors: Sequence[int]) -> tuple[tuple[int, ...], ...]:

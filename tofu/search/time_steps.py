@@ -171,8 +171,7 @@ def _trace_chain(dataflow: Dataflow, family: list[int], taken: set[int]) -> Chai
 def _add_preparations(dataflow: Dataflow, steps: dict[int, int], candidates: list[int]) -> None:
     kept = {*dataflow.graph.outputs, *dataflow.graph.next_values.values()}
     for position in reversed(candidates):
-        outputs = dataflow.graph.operators[position].outputs
-        if position in steps or kept.intersection(outputs):
+        if position in steps or kept.intersection(dataflow.graph.operators[position].outputs):
             continue
         users = {steps.get(user, 0) for user in dataflow.followers[position]}
         if len(users) == 1 and users != {0}:
