@@ -33,12 +33,7 @@ NEARLY_OPTIMAL = 1.005
 SPLIT_SHARE = 0.3
 """Share of the effort for a plan without replication, from which the search with replication starts."""
 AS_GIVEN = f"applied as passed; {UNPROVED}"
-NO_PART_OF_THE_KEY = (
-    "plan",
-    "strict_plan",
-    "cache",
-    "saved",
-)  # settings that do not change what a search finds
+NO_PART_OF_THE_KEY = ("plan", "strict_plan", "cache", "saved")  # settings that do not change what a search finds
 
 
 @dataclass(frozen=True)
@@ -325,15 +320,10 @@ def _find_remembered(graph: Graph, problem: Problem, settings: Settings) -> Plan
 
 
 def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[object, ...]:
-    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    values["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
+    hints = repr(sorted(map(repr, (settings.hints or {}).items())))
+    names = [field.name for field in fields(settings) if field.name not in (*NO_PART_OF_THE_KEY, "hints")]
     described = dict.fromkeys(access.description for access in problem.accesses)
-    return (
-        fingerprint,
-        problem.rules,
-        *(values[name] for name in values if name not in NO_PART_OF_THE_KEY),
-        *described,
-    )
+    return fingerprint, problem.rules, hints, *(getattr(settings, name) for name in names), *described
 
 
 def _describe_difference(plan: Plan, graph: Graph) -> str:
@@ -350,15 +340,10 @@ def _describe_difference(plan: Plan, graph: Graph) -> str:
         )
     missing = [name for name in graph.tensor_index if name not in plan.tensors]
     extra = [name for name in plan.tensors if name not in graph.tensor_index]
-    what = "; ".join(
-        text
-        for text in (
-            f"the plan lacks {', '.join(missing[:5])}" if missing else "",
-            f"the graph lacks {', '.join(extra[:5])}" if extra else "",
-        )
-        if text
-    )
-    what = what or "their names agree, so types, attributes or the trained arguments differ"
+    lacking = [
+        f"the {lacks} lacks {', '.join(names[:5])}" for lacks, names in (("plan", missing), ("graph", extra)) if names
+    ]
+    what = "; ".join(lacking) or "their names agree, so types, attributes or the trained arguments differ"
     return (
         f"The plan is of another graph (fingerprint {plan.fingerprint[:12]}, this graph has {graph.fingerprint[:12]}): {what}. "
         "Use it with its own model, or leave plan= out to search again."
