@@ -64,10 +64,11 @@ class FrontEnd(LowerableOperators, Protocol):
     """Facts about a framework's operators, such as how each operator can be split."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return True if `operator` draws random numbers.
+        """Return True if `operator` draws random numbers. By default, no operator does.
 
         Dropout usually draws only if `for_training` is True.
         """
+        return False
 
 
 class Backend(Protocol):
@@ -93,8 +94,9 @@ class Backend(Protocol):
     def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
         """Predict the peak memory of each worker in bytes. `build` returns the graph.
 
-        Return None if `measure` is already exact.
+        Return None (the default) if `measure` is already exact.
         """
+        return None
 
     def check(
         self,
@@ -103,10 +105,11 @@ class Backend(Protocol):
         worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Raise InternalError if `execution`, a graph from `build`, is wrong.
+        """Raise InternalError if `execution`, a graph from `build`, is wrong. By default, do nothing.
 
         For example, it must transfer `communication_bytes` between workers.
         """
+        return
 
     def measure_whole(self, source: Source) -> int:
         """Return the bytes that a single device needs for the whole step."""
@@ -117,8 +120,9 @@ class Backend(Protocol):
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
         """Return {operator number: bytes that its kernel reads and writes on a worker}.
 
-        Return None if each operator runs as a separate kernel.
+        Return None (the default) if each operator runs as a separate kernel.
         """
+        return None
 
 
 @dataclass(frozen=True)

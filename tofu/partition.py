@@ -116,13 +116,9 @@ def _find_engine(name: str, model: Any, jax_example: str) -> Registration:
         return MXNET  # its errors explain how to get a symbol
     if engine is None:
         received = "nothing" if model is MISSING else show_with_type(model)
-        example = (
-            "tofu.partition(symbol, ngpus=4)"
-            if name == "partition"
-            else f'tofu.{name}(symbol, "8xH100", data=(64, 784))'
-        )
+        arguments = "ngpus=4" if name == "partition" else '"8xH100", data=(64, 784)'
         raise ArgumentTypeError(
             f"tofu.{name} takes an mx.sym.Symbol, a Gluon block, or a training step for JAX, a function of arrays, not {received}. "
-            f"Write {example} or {jax_example}."
+            f"Write tofu.{name}(symbol, {arguments}) or {jax_example}."
         )
     return engine

@@ -1,24 +1,7 @@
 """Element-wise primitives: arithmetic, comparisons, selections, and functions of one number."""
 
-from tdl_ops.jax import op
+from tdl_ops.jax import op, special
 from tdl_ops.jax.operands import find_cells
-from tdl_ops.jax.special import (
-    NEXT_AFTER,
-    betainc,
-    complex_of,
-    digamma,
-    erf_inv,
-    erfc,
-    i0e,
-    i1e,
-    igamma,
-    igamma_grad_a,
-    igammac,
-    is_before,
-    is_not_after,
-    polygamma,
-    zeta,
-)
 from tofu import tdl
 from tofu.errors import UnsupportedError
 
@@ -28,12 +11,12 @@ UNARY = {
     **{name: getattr(tdl, name) for name in SAME.split()},
     **{f"a{name}": getattr(tdl, f"arc{name}") for name in INVERSE.split()},
     "abs": tdl.absolute,
-    "bessel_i0e": i0e,
-    "bessel_i1e": i1e,
+    "bessel_i0e": special.i0e,
+    "bessel_i1e": special.i1e,
     "conj": tdl.conjugate,
-    "digamma": digamma,
-    "erf_inv": erf_inv,
-    "erfc": erfc,
+    "digamma": special.digamma,
+    "erf_inv": special.erf_inv,
+    "erfc": special.erfc,
     "exp2": lambda x: tdl.power(2.0, x),
     "is_finite": tdl.isfinite,
     "lgamma": tdl.gammaln,
@@ -46,26 +29,26 @@ BINARY = {
     "add": tdl.add,
     "add_any": tdl.add,
     "atan2": tdl.arctan2,
-    "complex": complex_of,
+    "complex": special.complex_of,
     "eq": tdl.equal,
     "ge": tdl.greater_equal,
     "gt": tdl.greater,
-    "igamma": igamma,
-    "igamma_grad_a": igamma_grad_a,
-    "igammac": igammac,
+    "igamma": special.igamma,
+    "igamma_grad_a": special.igamma_grad_a,
+    "igammac": special.igammac,
     "le": tdl.less_equal,
-    "le_to": is_not_after,
+    "le_to": special.is_not_after,
     "lt": tdl.less,
-    "lt_to": is_before,
+    "lt_to": special.is_before,
     "max": tdl.maximum,
     "min": tdl.minimum,
     "mul": tdl.multiply,
     "ne": tdl.not_equal,
-    "polygamma": polygamma,
+    "polygamma": special.polygamma,
     "pow": tdl.power,
     "rem": tdl.fmod,
     "sub": tdl.subtract,
-    "zeta": zeta,
+    "zeta": special.zeta,
 }
 
 
@@ -95,7 +78,7 @@ def select_case(which, *cases):
 OTHERS = {
     "clamp": lambda low, value, high: tdl.minimum(tdl.maximum(value, low), high),
     "polynomial": sum_powers,
-    "regularized_incomplete_beta": betainc,
+    "regularized_incomplete_beta": special.betainc,
     "select_n": select_case,
 }
 
@@ -113,9 +96,11 @@ def divide(*x, output_types, literals=()):
 
 @op("nextafter")
 def nextafter(*x, output_types, literals=()):
-    if output_types[0] not in NEXT_AFTER:
-        raise UnsupportedError(f"nextafter of {output_types[0]} is not described, only of {' and '.join(NEXT_AFTER)}")
-    return describe_cells(NEXT_AFTER[output_types[0]])(*x, literals=literals)
+    if output_types[0] not in special.NEXT_AFTER:
+        raise UnsupportedError(
+            f"nextafter of {output_types[0]} is not described, only of {' and '.join(special.NEXT_AFTER)}"
+        )
+    return describe_cells(special.NEXT_AFTER[output_types[0]])(*x, literals=literals)
 
 
 @op("round")

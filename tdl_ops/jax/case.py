@@ -1,7 +1,6 @@
 """Define cases, the functions with which descriptions of JAX primitives are verified."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ from tofu.verification.kernel import Array
 from tofu.verification.numbers import Given, Numbers, read_given
 
 
-@dataclass(frozen=True, init=False)
 class PrimitiveCase:
     """A function of arrays whose primitives are verified.
 
@@ -20,14 +18,8 @@ class PrimitiveCase:
     (6, 8)
     """
 
-    name: str
-    function: Callable[..., Any]
-    inputs: tuple[Given, ...]
-
     def __init__(self, name: str, function: Callable[..., Any], *inputs: Given) -> None:
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "function", function)
-        object.__setattr__(self, "inputs", inputs)
+        self.name, self.function, self.inputs = name, function, inputs
 
     def draw_inputs(self, seed: int = 0) -> list[Array]:
         """Return an array for each argument of the function."""

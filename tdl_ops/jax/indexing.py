@@ -66,25 +66,29 @@ class Lookup:
         return tuple(d for d in self.index_map if d not in self.shared)
 
 
-def _relate(shape, rank, sizes, offset_dims, collapsed, index_map, operand_batching, indices_batching, mode):
+def _relate(shape, rank, sizes, offset_dims, collapsed, index_map, batching, mode):
     if mode not in ("CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS"):
         raise UnsupportedError(f"mode={mode} is not described")
     batch = tuple(d for d in range(rank) if d not in offset_dims)
-    inner = [d for d in range(len(shape)) if d not in collapsed and d not in operand_batching]
+    inner = [d for d in range(len(shape)) if d not in collapsed and d not in batching]
     window = dict(zip(inner, offset_dims, strict=True))
     shared = {d: w for d, w in window.items() if sizes[d] == shape[d] or d not in index_map}
-    shared |= {o: batch[indices_batching[n]] for n, o in enumerate(operand_batching)}
+    shared |= {d: batch[n] for d, n in batching.items()}
     return Lookup(tuple(sizes), tuple(index_map), shared, {d: w for d, w in window.items() if d not in shared}, batch)
 
 
-def local_first(local):
+def _local_first(local):
     return tuple(local.start(f"v{d}") if local.has(f"v{d}") else 0 for d in range(len(local.inputs[0].shape)))
 
 
-def local_rows(local):
+def _local_rows(local):
     """Return the shape of the shard, but with the whole extent of each dimension that is looked up."""
     own = local.inputs[0].shape
     return tuple(local.whole(f"v{d}") if local.has(f"v{d}") else extent for d, extent in enumerate(own))
+
+
+BOUND = {"first": _local_first, "rows": _local_rows}
+"""Attributes of primitives that look up positions: where a worker's shard begins, and the extents without splits."""
 
 
 def _local_sizes(local):
@@ -102,12 +106,7 @@ def _find_fill(fill_value, name):
     return SMALLEST.get(name, LARGEST.get(name, float("nan")))
 
 
-@op(
-    "gather",
-    concrete=True,
-    starts=AXES,
-    bound={"slice_sizes": _local_sizes, "first": local_first, "rows": local_rows},
-)
+@op("gather", concrete=True, starts=AXES, bound={"slice_sizes": _local_sizes, **BOUND})
 def gather(
     operand,
     indices,
@@ -127,16 +126,9 @@ def gather(
 ):
     rank = len(output_shapes[0])
     first, rows = first or (0,) * operand.ndim, rows or operand.shape
+    batching = dict(zip(operand_batching_dims, start_indices_batching_dims, strict=True))
     looks = _relate(
-        operand.shape,
-        rank,
-        slice_sizes,
-        offset_dims,
-        collapsed_slice_dims,
-        start_index_map,
-        operand_batching_dims,
-        start_indices_batching_dims,
-        mode,
+        operand.shape, rank, slice_sizes, offset_dims, collapsed_slice_dims, start_index_map, batching, mode
     )
     names = {w: f"w{d}" for d, w in looks.shared.items()}
     pattern = " ".join(names.get(d, f"i{d}") for d in range(rank))
@@ -198,19 +190,12 @@ def _describe_scatter(join):
         rows=(),
     ):
         first, rows = first or (0,) * operand.ndim, rows or operand.shape
-        inner = [d for d in range(operand.ndim) if d not in (*inserted_window_dims, *operand_batching_dims)]
+        inserted, index_map = inserted_window_dims, scatter_dims_to_operand_dims
+        batching = dict(zip(operand_batching_dims, scatter_indices_batching_dims, strict=True))
+        inner = [d for d in range(operand.ndim) if d not in (*inserted, *batching)]
         spans = dict(zip(inner, (updates.shape[u] for u in update_window_dims), strict=True))
-        looks = _relate(
-            operand.shape,
-            updates.ndim,
-            [spans.get(d, 1) for d in range(operand.ndim)],
-            update_window_dims,
-            inserted_window_dims,
-            scatter_dims_to_operand_dims,
-            operand_batching_dims,
-            scatter_indices_batching_dims,
-            mode,
-        )
+        sizes = [spans.get(d, 1) for d in range(operand.ndim)]
+        looks = _relate(operand.shape, updates.ndim, sizes, update_window_dims, inserted, index_map, batching, mode)
         reduced = [u for u in range(updates.ndim) if u not in looks.shared.values()]
 
         def value(c):
@@ -243,4 +228,4 @@ def _describe_scatter(join):
 
 
 for _name, _join in JOINED.items():
-    op(_name, concrete=True, starts=AXES, bound={"first": local_first, "rows": local_rows})(_describe_scatter(_join))
+    op(_name, concrete=True, starts=AXES, bound=BOUND)(_describe_scatter(_join))

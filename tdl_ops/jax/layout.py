@@ -3,9 +3,7 @@
 import math
 from itertools import accumulate
 
-from tdl_ops.jax import op
-from tdl_ops.jax.indexing import AXES as LOOKED_UP
-from tdl_ops.jax.indexing import local_first, local_rows
+from tdl_ops.jax import indexing, op
 from tdl_ops.jax.operands import AXES, NUMBERS, cell, numbered, put_together
 from tdl_ops.patterns.layout import cut, join, pick
 from tdl_ops.patterns.reshape import reshape_to
@@ -130,12 +128,7 @@ def _local_sizes(local):
     return tuple(own if local.has(f"i{d}") else size for d, (size, own) in enumerate(sizes))
 
 
-@op(
-    "dynamic_slice",
-    concrete=True,
-    starts=LOOKED_UP,
-    bound={"slice_sizes": _local_sizes, "first": local_first, "rows": local_rows},
-)
+@op("dynamic_slice", concrete=True, starts=indexing.AXES, bound={"slice_sizes": _local_sizes, **indexing.BOUND})
 def dynamic_slice(operand, *starts, slice_sizes, literals=(), first=(), rows=()):
     # If a sliced dimension is split, each worker returns the elements of the slice in its shard, which begins at
     # `first`. All other elements are zeros.
@@ -157,12 +150,7 @@ def dynamic_slice(operand, *starts, slice_sizes, literals=(), first=(), rows=())
     return output(names, lambda *i: Sum(lambda *v: taken(i, v), names=" ".join(f"v{d}" for d in sliced)))
 
 
-@op(
-    "dynamic_update_slice",
-    concrete=True,
-    starts=LOOKED_UP,
-    bound={"first": local_first, "rows": local_rows},
-)
+@op("dynamic_update_slice", concrete=True, starts=indexing.AXES, bound=indexing.BOUND)
 def dynamic_update_slice(*x, literals=(), first=(), rows=()):
     tensors = put_together(x, literals)
     if any(isinstance(tensor, NUMBERS) for tensor in tensors[:2]):

@@ -59,8 +59,7 @@ def _list_extents(shape):
 
 
 def _local_first(local):
-    rank = len(local.outputs[0].shape)
-    return tuple(local.start(f"i{d}") for d in range(rank))
+    return tuple(local.start(f"i{d}") for d in range(len(local.outputs[0].shape)))
 
 
 def _local_shape(local):

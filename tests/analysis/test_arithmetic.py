@@ -1,13 +1,13 @@
 import pytest
 
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.analysis import analyse, find_arithmetic
+from tofu.analysis import analyse, find_signature
 from tofu.tdl import Sum, describe, position, scatter, where
 
 
 def count(description, inputs, outputs, attributes=None):
     access = analyse(description, attributes or {}, inputs, outputs)
-    found = find_arithmetic(description, attributes or {}, inputs, outputs)
+    found = find_signature(description, attributes or {}, inputs, outputs).arithmetic
     extents = access.variable_extents
     return [
         tuple(
@@ -25,7 +25,7 @@ def count(description, inputs, outputs, attributes=None):
 def test_products_are_contractions_if_operands_are_reused():
     dot = describe(lambda a, b: lambda i, j: Sum(lambda k: a[i, k] * b[k, j]))
     assert count(dot, [(4, 6), (6, 8)], [(4, 8)]) == [(2 * 4 * 6 * 8, 0)]
-    ((product,),) = find_arithmetic(dot, {}, [(4, 6), (6, 8)], [(4, 8)])
+    ((product,),) = find_signature(dot, {}, [(4, 6), (6, 8)], [(4, 8)]).arithmetic
     assert product.count_depth({"i": 4, "j": 8, "k": 6}) == 6
     assert count(dot, [(4, 6), (6, 1)], [(4, 1)]) == [(0, 2 * 4 * 6)]
     squares = describe(lambda a: lambda i: Sum(lambda k: a[i, k] * a[i, k]))

@@ -7,24 +7,5 @@
 from tofu.analysis.access import Absent, Combine, InputAccess, Move, OperatorAccess, OutputAccess, Row
 from tofu.analysis.arithmetic import Arithmetic, Operations
 from tofu.analysis.interval import AffineIndex, split_affine
-from tofu.analysis.signatures import analyse, find_arithmetic
+from tofu.analysis.signatures import analyse, find_signature
 from tofu.analysis.uneven import find_dimension, find_neutral, find_uneven_axes
-
-__all__ = [
-    "Absent",
-    "AffineIndex",
-    "Arithmetic",
-    "Combine",
-    "InputAccess",
-    "Move",
-    "Operations",
-    "OperatorAccess",
-    "OutputAccess",
-    "Row",
-    "analyse",
-    "find_arithmetic",
-    "find_dimension",
-    "find_neutral",
-    "find_uneven_axes",
-    "split_affine",
-]

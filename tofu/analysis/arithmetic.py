@@ -15,15 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from tofu.tdl.expression import (
-    AnyOf,
-    Call,
-    Constant,
-    Index,
-    Position,
-    Reduction,
-    Value,
-)
+from tofu.tdl import expression as tdl
 from tofu.tdl.forms import Output
 from tofu.tdl.tracing import Trace
 from tofu.tdl.walk import accesses, children, walk
@@ -90,19 +82,19 @@ def _count_output(output: Output) -> Iterator[Operations]:
         yield from _count_value(output.value, output.variables)
 
 
-def _count_value(value: Value, scope: Variables) -> Iterator[Operations]:
+def _count_value(value: tdl.Value, scope: Variables) -> Iterator[Operations]:
     variables = _list_variables(value) | _list_positions(value)
     scope = _drop_selected_variables(value, tuple(name for name in scope if name in variables))
-    if isinstance(value, Call):
+    if isinstance(value, tdl.Call):
         yield Operations(1, scope)
-    if isinstance(value, Reduction):
+    if isinstance(value, tdl.Reduction):
         yield from _count_sum(value.body, (*scope, *value.variables), value.variables, value.reducer)
         return
     for operand in children(value):
         yield from _count_value(operand, scope)
 
 
-def _count_sum(body: Value, scope: Variables, variables: Variables, reducer: str) -> Iterator[Operations]:
+def _count_sum(body: tdl.Value, scope: Variables, variables: Variables, reducer: str) -> Iterator[Operations]:
     scope = _drop_selected_variables(body, scope)
     reuse = _find_reuse(body, scope) if reducer == "Sum" else ()
     operations = list(_count_value(body, scope))
@@ -112,11 +104,11 @@ def _count_sum(body: Value, scope: Variables, variables: Variables, reducer: str
     yield from _merge_equal(operations)
 
 
-def _find_reuse(value: Value, scope: Variables) -> tuple[Variables, ...]:
+def _find_reuse(value: tdl.Value, scope: Variables) -> tuple[Variables, ...]:
     for node in walk(value):
-        if isinstance(node, Reduction):  # counted with its body
+        if isinstance(node, tdl.Reduction):  # counted with its body
             break
-        if isinstance(node, Call) and node.function == "multiply":
+        if isinstance(node, tdl.Call) and node.function == "multiply":
             variables_by_factor = [_list_variables(argument) for argument in node.arguments]
             reuse = tuple(tuple(name for name in scope if name not in variables) for variables in variables_by_factor)
             if all(variables_by_factor) and all(reuse):
@@ -124,29 +116,29 @@ def _find_reuse(value: Value, scope: Variables) -> tuple[Variables, ...]:
     return ()
 
 
-def _drop_selected_variables(value: Value, scope: Variables) -> Variables:
-    if not (isinstance(value, Call) and value.function == "where" and _is_zero(value.arguments[2])):
+def _drop_selected_variables(value: tdl.Value, scope: Variables) -> Variables:
+    if not (isinstance(value, tdl.Call) and value.function == "where" and _is_zero(value.arguments[2])):
         return scope
     selecting: set[str] = set()
     for node in walk(value.arguments[0]):
-        if isinstance(node, Call) and node.function == "equal":
+        if isinstance(node, tdl.Call) and node.function == "equal":
             sides = [_list_positions(side) for side in node.arguments]
             if not all(sides):
                 selecting.update(*sides)
     return tuple(name for name in scope if name not in selecting)
 
 
-def _is_zero(value: Value) -> bool:
-    return isinstance(value, Constant) and value.number == 0
+def _is_zero(value: tdl.Value) -> bool:
+    return isinstance(value, tdl.Constant) and value.number == 0
 
 
-def _list_positions(value: Value) -> frozenset[str]:
-    return frozenset().union(*(node.index.variables for node in walk(value) if isinstance(node, Position)))
+def _list_positions(value: tdl.Value) -> frozenset[str]:
+    return frozenset().union(*(node.index.variables for node in walk(value) if isinstance(node, tdl.Position)))
 
 
-def _list_variables(value: Value) -> frozenset[str]:
+def _list_variables(value: tdl.Value) -> frozenset[str]:
     indices = (index for access in accesses(value) for index in access.indices)
-    return frozenset().union(*(index.variables for index in indices if isinstance(index, (Index, AnyOf))))
+    return frozenset().union(*(index.variables for index in indices if isinstance(index, (tdl.Index, tdl.AnyOf))))
 
 
 def _merge_equal(operations: Iterator[Operations] | list[Operations]) -> tuple[Operations, ...]:

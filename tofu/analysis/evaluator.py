@@ -118,7 +118,7 @@ def _compile(
     lines = ["def evaluate(sizes, overrides):"]
     if tensor_extents:
         lines.append(f"    {', '.join(code_by_symbol[symbol] for symbol in tensor_extents)}, = sizes")
-    for name in _order_variables(pattern):
+    for name in trace.order_variables():
         code = _write_expression(trace.definitions[name][0].extent, code_by_symbol)
         lines.append(f"    {code_by_variable[name]} = overrides[{name!r}] if {name!r} in overrides else {code}")
     results = [
@@ -135,24 +135,6 @@ def _compile(
 
 def _write_tuple(items: Sequence[str]) -> str:
     return f"({''.join(f'{item}, ' for item in items)})"
-
-
-def _order_variables(pattern: Pattern) -> list[str]:
-    remaining = dict(pattern.trace.definitions)
-    ordered: list[str] = []
-    while remaining:
-        unknown_extents = {extent_symbol(f"{name}.extent") for name in remaining}
-        ready = [name for name in remaining if not (remaining[name][0].extent.free_symbols & unknown_extents)]
-        if not ready:
-            description = pattern.trace.description
-            raise DescriptionError(
-                f"{description.place}: the extents of {' and '.join(remaining)} depend on each other; declare one "
-                "with extents="
-            )
-        for name in ready:
-            ordered.append(name)
-            del remaining[name]
-    return ordered
 
 
 def _write_expression(expression: sympy.Expr, code_by_symbol: Mapping[ExtentSymbol, str]) -> str:

@@ -11,19 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tofu.tdl.expression import (
-    AnyOf,
-    Call,
-    Constant,
-    Element,
-    Index,
-    OpaqueElement,
-    Position,
-    Reduction,
-    TensorSlice,
-    Unread,
-    Value,
-)
+from tofu.tdl import expression as tdl
 from tofu.tdl.walk import walk
 
 
@@ -31,31 +19,31 @@ class NotLinearError(Exception):
     """Error for an output that is not linear in a sum. The message states the reason."""
 
 
-def find_variables(value: Value) -> frozenset[str]:
+def find_variables(value: tdl.Value) -> frozenset[str]:
     """Return the names of all index variables in a formula."""
     return frozenset().union(*map(_find_variables_of_node, walk(value)))
 
 
-def _find_variables_of_node(value: Value) -> frozenset[str]:
-    if isinstance(value, Reduction):
+def _find_variables_of_node(value: tdl.Value) -> frozenset[str]:
+    if isinstance(value, tdl.Reduction):
         return frozenset(value.variables)
-    if isinstance(value, Position):
+    if isinstance(value, tdl.Position):
         return value.index.variables
     indices: list[object] = []
-    if isinstance(value, (Element, OpaqueElement)):
+    if isinstance(value, (tdl.Element, tdl.OpaqueElement)):
         indices += value.indices
-    if isinstance(value, OpaqueElement):
+    if isinstance(value, tdl.OpaqueElement):
         for argument in value.arguments:
-            indices += argument.indices if isinstance(argument, TensorSlice) else ()
-    return frozenset().union(*(index.variables for index in indices if isinstance(index, (Index, AnyOf))))
+            indices += argument.indices if isinstance(argument, tdl.TensorSlice) else ()
+    return frozenset().union(*(index.variables for index in indices if isinstance(index, (tdl.Index, tdl.AnyOf))))
 
 
-def find_addends(value: Value, axis: str) -> tuple[Value, ...]:
+def find_addends(value: tdl.Value, axis: str) -> tuple[tdl.Value, ...]:
     """Return the terms that a formula adds to the sum over `axis`, such as a bias.
 
     Raise NotLinearError if the formula is not linear in the sum.
     """
-    if isinstance(value, Reduction):
+    if isinstance(value, tdl.Reduction):
         if value.reducer == "Sum":
             return () if axis in value.variables else find_addends(value.body, axis)
         if axis in value.variables:
@@ -63,7 +51,7 @@ def find_addends(value: Value, axis: str) -> tuple[Value, ...]:
                 f"{axis} is reduced by {value.reducer}, and its partial results do not add up to the result"
             )
         raise NotLinearError(f"the sum over {axis} is inside {value.reducer}, which is not linear")
-    if not isinstance(value, Call):
+    if not isinstance(value, tdl.Call):
         raise NotLinearError(f"the sum over {axis} is inside a function that is not known to be linear")
     if value.function in ("add", "subtract", "negative"):
         terms = list(value.arguments)
@@ -77,7 +65,7 @@ def find_addends(value: Value, axis: str) -> tuple[Value, ...]:
             raise NotLinearError(f"a product has two factors that depend on the sum over {axis}")
     else:
         raise NotLinearError(f"the sum over {axis} is inside {value.function}, which is not linear")
-    addends: list[Value] = []
+    addends: list[tdl.Value] = []
     for term in terms:
         if axis in find_variables(term):
             addends += find_addends(term, axis)
@@ -86,15 +74,15 @@ def find_addends(value: Value, axis: str) -> tuple[Value, ...]:
     return tuple(addends)
 
 
-def is_zero(value: Value) -> bool:
+def is_zero(value: tdl.Value) -> bool:
     """Return True if `value` is zero for all inputs."""
-    if isinstance(value, Call):
+    if isinstance(value, tdl.Call):
         if value.function in ("add", "subtract", "negative"):
             return all(map(is_zero, value.arguments))
         if value.function == "where":
             return all(map(is_zero, value.arguments[1:]))
         return value.function == "multiply" and any(map(is_zero, value.arguments))
-    return isinstance(value, Unread) or (isinstance(value, Constant) and value.number == 0)
+    return isinstance(value, tdl.Unread) or (isinstance(value, tdl.Constant) and value.number == 0)
 
 
 class MovedElement(NamedTuple):
@@ -103,32 +91,32 @@ class MovedElement(NamedTuple):
     If `chosen` is ("i", 2), output elements with i = 2 are copies, and output elements with other i are zero.
     """
 
-    element: Element
+    element: tdl.Element
     chosen: tuple[str, int] | None = None
 
 
-def find_moved_elements(value: Value) -> tuple[MovedElement, ...] | None:
+def find_moved_elements(value: tdl.Value) -> tuple[MovedElement, ...] | None:
     """Return the input elements that `value` adds up. Return None if it computes anything else."""
-    if isinstance(value, Element):
+    if isinstance(value, tdl.Element):
         return (MovedElement(value),)
     if is_zero(value):
         return ()
-    if isinstance(value, Call) and value.function == "where":
+    if isinstance(value, tdl.Call) and value.function == "where":
         condition, element, otherwise = value.arguments
         chosen = _read_choice(condition)
-        is_chosen = isinstance(element, Element) and chosen is not None and is_zero(otherwise)
-        return (MovedElement(element, chosen),) if is_chosen and isinstance(element, Element) else None
-    if not (isinstance(value, Call) and value.function == "add"):
+        is_chosen = isinstance(element, tdl.Element) and chosen is not None and is_zero(otherwise)
+        return (MovedElement(element, chosen),) if is_chosen and isinstance(element, tdl.Element) else None
+    if not (isinstance(value, tdl.Call) and value.function == "add"):
         return None
     terms = [find_moved_elements(argument) for argument in value.arguments]
     return None if None in terms else tuple(moved for elements in terms for moved in elements or ())
 
 
-def _read_choice(condition: Value) -> tuple[str, int] | None:
-    if not (isinstance(condition, Call) and condition.function == "equal"):
+def _read_choice(condition: tdl.Value) -> tuple[str, int] | None:
+    if not (isinstance(condition, tdl.Call) and condition.function == "equal"):
         return None
     left, right = condition.arguments
-    if not (isinstance(left, Position) and isinstance(right, Constant)):
+    if not (isinstance(left, tdl.Position) and isinstance(right, tdl.Constant)):
         return None
     name = str(left.index)
     is_bare = left.index.variables == {name}
@@ -137,13 +125,13 @@ def _read_choice(condition: Value) -> tuple[str, int] | None:
     return (name, int(chosen_value.real)) if is_bare and is_integer else None
 
 
-def find_factors(value: Value) -> frozenset[int]:
+def find_factors(value: tdl.Value) -> frozenset[int]:
     """Return the inputs that are factors of `value`: {0, 1} for the product of inputs 0 and 1."""
-    if isinstance(value, Element):
+    if isinstance(value, tdl.Element):
         return frozenset((value.tensor.position,))
-    if isinstance(value, Reduction) and value.reducer == "Sum":
+    if isinstance(value, tdl.Reduction) and value.reducer == "Sum":
         return find_factors(value.body)
-    if isinstance(value, Call):
+    if isinstance(value, tdl.Call):
         factors_by_argument = [find_factors(argument) for argument in value.arguments]
         if value.function == "multiply":
             return factors_by_argument[0] | factors_by_argument[1]

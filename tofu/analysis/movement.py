@@ -93,7 +93,7 @@ def _find_absent_element(
         return (None, None) if _are_shifted(source, target, extents) else None
     axis, position = chosen
     larger, smaller = (target, source) if len(target) > len(source) else (source, target)
-    chosen_dimensions = [d for d, indices in enumerate(larger) if _is_variable(indices, axis)]
+    chosen_dimensions = [d for d, indices in enumerate(larger) if indices == (IndexNumbers(((axis, 1),), 0, 0),)]
     if len(larger) != len(smaller) + 1 or len(chosen_dimensions) != 1:
         return None
     (dimension,) = chosen_dimensions
@@ -102,10 +102,6 @@ def _find_absent_element(
     if larger is target:
         return (absent, None) if _are_shifted(source, other_indices, extents) else None
     return (None, absent) if _are_shifted(other_indices, target, extents) else None
-
-
-def _is_variable(indices: Indices, axis: str) -> bool:
-    return indices is not None and len(indices) == 1 and indices[0] == IndexNumbers(((axis, 1),), 0, 0)
 
 
 def _are_shifted(source: Sequence[Indices], target: Sequence[Indices], extents: Mapping[str, int]) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tofu.analysis.access import OperatorAccess
-from tofu.analysis.arithmetic import Arithmetic
 from tofu.analysis.axes import Signature
 from tofu.analysis.evaluator import Evaluator
 from tofu.analysis.symbolic import analyse_symbolically
@@ -33,26 +32,17 @@ def analyse(
     >>> analyse(dot, {}, [(4, 6), (6, 8)], [(4, 8)]).axes
     ('i', 'j', 'k')
     """
-    signature = _find_signature(description, attributes, input_shapes, output_shapes)
+    signature = find_signature(description, attributes, input_shapes, output_shapes)
     return signature.evaluate(tuple(map(tuple, input_shapes)), tuple(map(tuple, output_shapes)))
 
 
-def find_arithmetic(
-    description: Description,
-    attributes: Mapping[str, object],
-    input_shapes: Sequence[Sequence[int]],
-    output_shapes: Sequence[Sequence[int]],
-) -> Arithmetic:
-    """Count the arithmetic operations of each output of an operator."""
-    return _find_signature(description, attributes, input_shapes, output_shapes).arithmetic
-
-
-def _find_signature(
+def find_signature(
     description: Description,
     attributes: Mapping[str, object],
     input_shapes: Sequence[Sequence[int]],
     output_shapes: Sequence[Sequence[int]],
 ) -> Signature:
+    """Return the analysis of an operator for all shapes. Analyse each signature once."""
     texts = tuple((name, repr(attributes[name])) for name in description.defaults if name in attributes)
     inputs, outputs = tuple(map(tuple, input_shapes)), tuple(map(tuple, output_shapes))
     ranks = tuple(map(len, outputs))

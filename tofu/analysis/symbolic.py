@@ -25,22 +25,7 @@ from tofu.analysis.linearity import (
     find_variables,
     is_zero,
 )
-from tofu.tdl.expression import (
-    AnyIndex,
-    AnyOf,
-    Element,
-    ExtentSymbol,
-    Index,
-    OpaqueElement,
-    Position,
-    RandomElement,
-    Reduction,
-    TensorSlice,
-    Unread,
-    Value,
-    WholeDimension,
-    extent_symbol,
-)
+from tofu.tdl import expression as tdl
 from tofu.tdl.forms import Output
 from tofu.tdl.tracing import Trace
 from tofu.tdl.walk import accesses, walk
@@ -112,7 +97,7 @@ class Pattern:
     outputs: tuple[OutputPattern, ...]
     rejected: dict[str, str]
     addend_axes: dict[int, set[str]]
-    value_extents: frozenset[ExtentSymbol]
+    value_extents: frozenset[tdl.ExtentSymbol]
     is_elementwise: bool
     plain_axes: frozenset[str]
     moved_elements: tuple[tuple[MovedElement, ...], ...] | None
@@ -156,29 +141,29 @@ def analyse_symbolically(trace: Trace) -> Pattern:
         plain_axes,
         moved_elements,
         choosing_variables,
-        any(isinstance(node, RandomElement) for value in _list_values(trace) for node in walk(value)),
+        any(isinstance(node, tdl.RandomElement) for value in _list_values(trace) for node in walk(value)),
     )
 
 
 def _analyse_input(trace: Trace, position: int) -> InputPattern:
-    reads: list[Element | TensorSlice] = []
+    reads: list[tdl.Element | tdl.TensorSlice] = []
     unread_ids: set[int] = set()
     for value in _list_values(trace):
         reads += [access for access in accesses(value) if access.tensor.position == position]
-        unread_ids |= {id(node.element) for node in walk(value) if isinstance(node, Unread)}
+        unread_ids |= {id(node.element) for node in walk(value) if isinstance(node, tdl.Unread)}
     dimensions = tuple(
         _make_dimension([read.indices[d] for read in reads]) for d in range(trace.tensors[position].ndim)
     )
     return InputPattern(dimensions, any(id(read) not in unread_ids for read in reads))
 
 
-def _make_dimension(indices: list[AnyIndex | None]) -> Dimension:
+def _make_dimension(indices: list[tdl.AnyIndex | None]) -> Dimension:
     distinct_indices: dict[str, AffineIndex] = {}
     for index in indices:
-        for end in (index.first, index.last) if isinstance(index, AnyOf) else (index,):
-            if isinstance(end, Index):
+        for end in (index.first, index.last) if isinstance(index, tdl.AnyOf) else (index,):
+            if isinstance(end, tdl.Index):
                 distinct_indices.setdefault(str(end), split_affine(end))
-    is_whole = not indices or any(index is None or isinstance(index, WholeDimension) for index in indices)
+    is_whole = not indices or any(index is None or isinstance(index, tdl.WholeDimension) for index in indices)
     return Dimension(tuple(distinct_indices.values()), is_whole)
 
 
@@ -194,7 +179,7 @@ def _analyse_output(
     reducer = "Sum"
     if output.value is not None:
         for axis in sorted(find_variables(output.value) - set(output.variables)):
-            if isinstance(output.value, Reduction) and axis in output.value.variables and not is_scatter_sum:
+            if isinstance(output.value, tdl.Reduction) and axis in output.value.variables and not is_scatter_sum:
                 summed.add(axis)
                 reducer = output.value.reducer
                 continue
@@ -213,7 +198,7 @@ def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
     if output.value is None:
         return True
     starts = trace.description.starts
-    sums = (node for node in walk(output.value) if isinstance(node, Reduction) and node.reducer == "Sum")
+    sums = (node for node in walk(output.value) if isinstance(node, tdl.Reduction) and node.reducer == "Sum")
     terms = [node.body for node in sums if not starts.issuperset(node.variables)]
     if is_scatter_sum:
         terms.append(output.value)
@@ -221,7 +206,7 @@ def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
 
 
 def _find_addend_inputs(
-    trace: Trace, axis: str, addends: tuple[Value, ...], rejected: dict[str, str], addend_axes: dict[int, set[str]]
+    trace: Trace, axis: str, addends: tuple[tdl.Value, ...], rejected: dict[str, str], addend_axes: dict[int, set[str]]
 ) -> None:
     reads_in_addends = Counter(access.tensor.position for addend in addends for access in accesses(addend))
     reads = Counter(access.tensor.position for value in _list_values(trace) for access in accesses(value))
@@ -237,7 +222,7 @@ def _find_addend_inputs(
 def _reject_positions_used_as_numbers(trace: Trace) -> Iterator[tuple[str, str]]:
     for value in _list_values(trace):
         for node in walk(value):
-            if isinstance(node, Position):
+            if isinstance(node, tdl.Position):
                 for name in sorted(set(node.index.variables) - trace.description.starts - trace.description.counts):
                     yield (
                         name,
@@ -248,7 +233,7 @@ def _reject_positions_used_as_numbers(trace: Trace) -> Iterator[tuple[str, str]]
 def _reject_opaque_results(trace: Trace) -> Iterator[tuple[str, str]]:
     for value in _list_values(trace):
         for node in walk(value):
-            if isinstance(node, OpaqueElement):
+            if isinstance(node, tdl.OpaqueElement):
                 for index in node.indices:
                     for name in sorted(index.variables):
                         yield name, f"{name} indexes into the result of an opaque function"
@@ -256,7 +241,7 @@ def _reject_opaque_results(trace: Trace) -> Iterator[tuple[str, str]]:
 
 def _reject_shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) -> Iterator[tuple[str, str]]:
     for output, pattern in zip(trace.outputs, outputs, strict=True):
-        if output.value is not None and any(isinstance(node, RandomElement) for node in walk(output.value)):
+        if output.value is not None and any(isinstance(node, tdl.RandomElement) for node in walk(output.value)):
             for name in trace.definitions:
                 if name not in pattern.moving_axes:
                     yield (
@@ -285,7 +270,7 @@ def _is_plain(trace: Trace, inputs: tuple[InputPattern, ...], outputs: tuple[Out
     symbols += [extent for extents in trace.output_extents for extent in extents]
     dimensions = [dimension for pattern in inputs for dimension in pattern.dimensions]
     dimensions += [dimension for pattern in outputs for dimension in pattern.dimensions]
-    indexed_extents: set[ExtentSymbol] = set()  # lengths of the dimensions that the axis indexes
+    indexed_extents: set[tdl.ExtentSymbol] = set()  # lengths of the dimensions that the axis indexes
     for symbol, dimension in zip(symbols, dimensions, strict=True):
         if any(axis in index.terms for index in dimension.indices):
             if any(dict(index.terms) != {axis: 1} or index.constant != 0 for index in dimension.indices):
@@ -301,20 +286,20 @@ def _is_plain(trace: Trace, inputs: tuple[InputPattern, ...], outputs: tuple[Out
     for dimension in dimensions:
         for index in dimension.indices:
             other_expressions += [*index.terms.values(), index.constant]
-    changed_symbols = indexed_extents | {extent_symbol(f"{axis}.extent")}
+    changed_symbols = indexed_extents | {tdl.extent_symbol(f"{axis}.extent")}
     return axis_extents <= indexed_extents and not any(
         changed_symbols & expression.free_symbols for expression in other_expressions
     )
 
 
-def _find_value_extents(trace: Trace) -> frozenset[ExtentSymbol]:
+def _find_value_extents(trace: Trace) -> frozenset[tdl.ExtentSymbol]:
     return frozenset(
         symbol
         for value in _list_values(trace)
         for node in walk(value)
-        if isinstance(node, Position)
+        if isinstance(node, tdl.Position)
         for symbol in node.index.expression.free_symbols
-        if isinstance(symbol, ExtentSymbol)
+        if isinstance(symbol, tdl.ExtentSymbol)
     )
 
 
@@ -345,10 +330,10 @@ def _find_choosing_variables(moved_elements: tuple[tuple[MovedElement, ...], ...
     return frozenset(variable for variable, _ in choices)
 
 
-def _list_values(trace: Trace) -> Iterator[Value]:
+def _list_values(trace: Trace) -> Iterator[tdl.Value]:
     for output in trace.outputs:
         if output.value is not None:
             yield output.value
         for coordinate in output.coordinates:
-            if isinstance(coordinate, WholeDimension) and coordinate.position is not None:
+            if isinstance(coordinate, tdl.WholeDimension) and coordinate.position is not None:
                 yield coordinate.position

@@ -8,7 +8,7 @@ import resource
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import click
 from rich.console import Console
@@ -37,25 +37,10 @@ VERIFYING: tuple[Decorator, ...] = (
 )
 
 
-class HasProblems(Protocol):
-    """The result of one verified case."""
-
-    @property
-    def case(self) -> Any:
-        """The verified case. `str(case)` is its name."""
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """A sentence for each problem found; empty if the case passed."""
-
-
-Result = TypeVar("Result", bound=HasProblems)
-
-
-def collect(case_results: Generator[Result, None, None], count: int, results: list[Result]) -> None:
+def collect(case_results: Generator[Any, None, None], count: int, results: list[Any]) -> None:
     """Append `count` results to the list `results`. Print progress and problems on stderr.
 
-    After an interrupt, `results` has the results so far.
+    A result has the name of its `case`, and a sentence for each of its `problems`. After an interrupt, `results` has the results so far.
     """
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:

@@ -113,17 +113,12 @@ class Agreement:
             differing = [(d.name, d.kind, _format_error(d.error)) for d in self.differing[:MOST_LISTED]]
             lines += ["", *align([("differing", "", "error"), *differing])]
         if self.traffic:
-            rows: list[tuple[str, ...]] = [(f"bytes in {self.dtype}", "planned", "in the graph", "read by kernels")]
-            for name, t in self.traffic.items():
-                rows.append((name, *map(_format_count, (t.planned, t.emitted, t.read))))
-            lines += ["", *align(rows)]
+            heading = (f"bytes in {self.dtype}", "planned", "in the graph", "read by kernels")
+            rows = [(name, *map(_format_count, (t.planned, t.emitted, t.read))) for name, t in self.traffic.items()]
+            lines += ["", *align([heading, *rows])]
         if self.excused:
-            names = list(self.excused.items())
-            lines += [
-                "",
-                f"not compared: {len(names)}",
-                *(f"  {name}: {reason}" for name, reason in names[:MOST_LISTED]),
-            ]
+            lines += ["", f"not compared: {len(self.excused)}"]
+            lines += [f"  {name}: {reason}" for name, reason in list(self.excused.items())[:MOST_LISTED]]
         times = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in self.seconds.items())
         return "\n".join([*lines, "", times])
 

@@ -29,8 +29,7 @@ def read_total_bytes() -> float:
 
 def read_address_bytes() -> int:
     """Return the virtual memory size of this process in bytes."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    return pages * resource.getpagesize()
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 def _find_free_address_bytes() -> int | None:

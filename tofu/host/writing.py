@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +13,6 @@ from typing import IO
 from tofu.errors import FileError
 
 SUFFIX = ".tofu-tmp"
-OLD_SUFFIX = re.compile(r"\.(\d+)\.tmp")  # ending of Tofu 0.1's temporary files
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -49,13 +47,10 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 def remove_left_behind(target: str) -> None:
     """Remove Tofu's unused temporary files in the folder of `target`."""
-    folder, base_name = os.path.split(target)
+    folder = os.path.dirname(target)
     with suppress(OSError):
-        for name in os.listdir(folder or "."):
-            old_suffix = OLD_SUFFIX.fullmatch(name.removeprefix(base_name)) if name.startswith(base_name) else None
-            path = os.path.join(folder, name)
-            is_old = old_suffix is not None and _is_dead(int(old_suffix[1]))
-            if is_old or (name.endswith(SUFFIX) and _is_unlocked(path)):
+        for path in (os.path.join(folder, name) for name in os.listdir(folder or ".") if name.endswith(SUFFIX)):
+            if _is_unlocked(path):
                 os.unlink(path)
 
 
@@ -74,16 +69,6 @@ def _is_unlocked(path: str) -> bool:
     with suppress(OSError), open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
-    return False
-
-
-def _is_dead(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
     return False
 
 

@@ -30,8 +30,7 @@ def import_native(name: str) -> ModuleType:
         raise ImportError(
             f"Tofu's native code does not fit this Python or MXNet ({error}): pip install {DISTRIBUTION} again, or make build"
         ) from error
-    stub = (FOLDER / f"{name}.pyi").read_text()
-    declared_names = re.findall(r"^(?:def )?([a-z]\w*)(?:\(|: )", stub, re.M)
+    declared_names = re.findall(r"^(?:def )?([a-z]\w*)(?:\(|: )", (FOLDER / f"{name}.pyi").read_text(), re.M)
     missing_names = [name for name in declared_names if not hasattr(module, name)]
     if missing_names:
         raise ImportError(

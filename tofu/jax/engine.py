@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, cast
@@ -10,47 +10,30 @@ from typing import Any, cast
 import numpy as np
 
 from tdl_ops.jax import DESCRIPTIONS
-from tofu.engine import Engine, Measured, Source
+from tofu.engine import Backend, Engine, FrontEnd, Measured, Source
 from tofu.errors import UnsupportedError
-from tofu.graph import Graph, Operator
+from tofu.graph import Graph
 from tofu.jax.backend.kernel_bytes import find_kernel_bytes
 from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.memory import predict_one_device, predict_worker
-from tofu.lowering import Lowerings
 from tofu.program import PlannedProgram, Program
 from tofu.search import Choices
-from tofu.search.geometry import find_shards
+from tofu.search.geometry import count_shard_bytes
 from tofu.search.native import COLLECTIVE_RULES, UNEVEN
 from tofu.validation import show
 
-Shape = tuple[int, ...]
 
+class JaxFrontEnd(FrontEnd):
+    """Interface between the planner and JAX's primitives.
 
-LOWERINGS: Lowerings = {}
-"""Rules that replace an operator by several smaller ones. JAX needs none, because its primitives are small already."""
-
-
-class JaxFrontEnd:
-    """Interface between the planner and JAX's primitives."""
+    The defaults suffice for the rest: primitives have no hidden random state, and are small, so none is lowered.
+    """
 
     descriptions = DESCRIPTIONS
-    lowerings = LOWERINGS
-
-    def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return None: the planner then computes shapes from the descriptions of operators."""
-        return None
-
-    def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
-        """Return False, because JAX operators have no hidden random state."""
-        return False
-
-    def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return False, because JAX operators have no hidden random state."""
-        return False
 
 
 @dataclass(frozen=True)
-class JaxBackend:
+class JaxBackend(Backend):
     """Builder of JAX programs from plans.
 
     If `predicts_peak` is True, a memory limit applies to the predicted peak memory. Otherwise, it applies only to
@@ -67,12 +50,9 @@ class JaxBackend:
 
     def measure(self, source: Source, choices: Choices) -> Measured:
         """Return the bytes of arguments and constants that each worker stores."""
-        problem = choices.problem
-        held_bytes = np.zeros(prod(problem.factors), np.int64)
-        for tensor in _list_arguments(problem.graph):
-            boxes = find_shards(problem, tensor, choices.layout(tensor))
-            elements = (boxes[..., 1] - boxes[..., 0]).prod(axis=1)
-            held_bytes += elements * problem.graph.tensors[tensor].item_bytes
+        held_bytes = np.zeros(prod(choices.problem.factors), np.int64)
+        for tensor in _list_arguments(choices.problem.graph):
+            held_bytes += count_shard_bytes(choices, tensor)
         return Measured(tuple(held_bytes.tolist()))
 
     def predict_peak(self, build: Callable[[], SpmdProgram]) -> tuple[int, ...] | None:
@@ -81,15 +61,6 @@ class JaxBackend:
             return None
         execution = build()
         return (predict_worker(execution).needed_bytes,) * execution.workers.count
-
-    def check(
-        self,
-        execution: SpmdProgram,
-        choices: Choices,
-        worker_bytes: Sequence[int] | None = None,
-        communication_bytes: int | None = None,
-    ) -> None:
-        """Do nothing, because the program is checked when it is built."""
 
     def measure_whole(self, source: Source) -> int:
         """Return the bytes of all arguments and constants on one device."""

@@ -77,12 +77,9 @@ class DeferredStep:
         )
 
     def __repr__(self) -> str:
-        name = getattr(self.step, "__name__", "step")
-        return (
-            f"<{name}, which is planned when it is first called>"
-            if self._planned_step is None
-            else repr(self._planned_step)
-        )
+        if self._planned_step is not None:
+            return repr(self._planned_step)
+        return f"<{getattr(self.step, '__name__', 'step')}, which is planned when it is first called>"
 
 
 @overload

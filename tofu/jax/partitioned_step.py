@@ -365,8 +365,6 @@ class PartitionedStep:
 
 
 def _as_type(result: Any, type_: ValueType) -> Any:
-    return (
-        replace(result, joined=as_type(result.joined, type_))
-        if isinstance(result, UnevenArray)
-        else as_type(result, type_)
-    )
+    if isinstance(result, UnevenArray):
+        return replace(result, joined=as_type(result.joined, type_))
+    return as_type(result, type_)

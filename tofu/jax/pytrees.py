@@ -45,12 +45,9 @@ def _show_tree(structure: Structure | None) -> str:
     if data is None:
         return "an array" if structure.num_leaves else "no array"
     node_type, fields = data
-    keys = (
-        f" with the keys {shorten(', '.join(map(str, fields)), MOST_LETTERS, placeholder=' ...')}"
-        if node_type is dict
-        else ""
-    )
-    return f"a {node_type.__name__} of {arrays}{keys}"
+    if node_type is dict:
+        arrays += f" with the keys {shorten(', '.join(map(str, fields)), MOST_LETTERS, placeholder=' ...')}"
+    return f"a {node_type.__name__} of {arrays}"
 
 
 def unflatten_values(

@@ -85,8 +85,7 @@ class Batch:
         )
 
         def batch(leaves: list[Any]) -> list[Any]:
-            results: list[Any] = batched(*leaves)
-            return results
+            return list(batched(*leaves))
 
         pairs = zip(traced.in_avals, self.batched, strict=True)
         return batch, ([_shape(aval, (self.size,) if is_batched else ()) for aval, is_batched in pairs],)
@@ -118,8 +117,7 @@ def make_transformable(
 
     def run_any(*leaves: Any) -> list[Any]:
         is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
-        results: list[Any] = batchable(*leaves) if is_traced else run(*leaves)
-        return results
+        return list(batchable(*leaves) if is_traced else run(*leaves))
 
     differentiable = jax.custom_vjp(run_any)
 

@@ -7,14 +7,3 @@ ends provide the lowerings for a framework's operators.
 from tofu.lowering.expansion import lower
 from tofu.lowering.parts import LowerableOperators, Lowering, Lowerings, Parts, find_lowering
 from tofu.lowering.restoration import prepare_inference, restore_whole_operators
-
-__all__ = [
-    "LowerableOperators",
-    "Lowering",
-    "Lowerings",
-    "Parts",
-    "find_lowering",
-    "lower",
-    "prepare_inference",
-    "restore_whole_operators",
-]

@@ -123,7 +123,8 @@ class LowerableOperators(OperatorDescriptions, Protocol):
 
     @property
     def lowerings(self) -> Lowerings:
-        """For each operator name, the rule that replaces the operator by smaller ones."""
+        """For each operator name, the rule that replaces the operator by smaller ones. By default, there are none."""
+        return {}
 
 
 def find_lowering(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Lowering | None:

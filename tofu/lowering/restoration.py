@@ -57,8 +57,7 @@ def prepare_inference(
             attributes = operator.attributes if lowering is None else lowering.in_inference(operator.attributes)
             operators.append(replace(operator, attributes=attributes))
     forward = replace(graph, operators=tuple(operators), gradients={}, updated=frozenset(), next_values={})
-    whole_accesses = find_strategies(forward, framework, undescribed)
-    return _restore(forward, whole_accesses, searched, framework, undescribed)
+    return _restore(forward, find_strategies(forward, framework, undescribed), searched, framework, undescribed)
 
 
 def _restore(

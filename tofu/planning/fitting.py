@@ -51,12 +51,10 @@ def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
     unsplit_bytes = [sum(graph.tensors[tensor].size_bytes for tensor in tensors) for tensors in unsplit_by_operator]
     largest = max(range(len(unsplit_bytes)), key=unsplit_bytes.__getitem__)
     counts = _list_counts(least)
-    counts_text = (
-        f" ({counts[0]} to {counts[-1]} were tried)"
-        if counts
-        else f" (it takes {least} or more; up to {MOST_WORKERS} are tried)"
-    )
-    message = f"No number of workers was found that fits into {format_limit(limit_bytes)} each{counts_text}."
+    tried = f"it takes {least} or more; up to {MOST_WORKERS} are tried"
+    if counts:
+        tried = f"{counts[0]} to {counts[-1]} were tried"
+    message = f"No number of workers was found that fits into {format_limit(limit_bytes)} each ({tried})."
     if 2 * unsplit_bytes[largest] < limit_bytes:
         return f"{message} A smaller batch needs less."
     operator = graph.operators[largest]

@@ -30,7 +30,7 @@ from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, Algorithm, Hints
 from tofu.search.choices import REPLICATED
 from tofu.search.cost import list_worth_keeping, list_worth_rereading, price
-from tofu.search.geometry import find_shards
+from tofu.search.geometry import count_shard_bytes
 from tofu.search.rounds import factorize
 from tofu.search.solve import Effort, Solution
 from tofu.search.topology import Arrangement
@@ -59,11 +59,6 @@ class Point:
     def most_bytes(self) -> int:
         """The peak memory in bytes of the worker that needs most."""
         return max(self.memory.peak_bytes)
-
-    @property
-    def is_predicted(self) -> bool:
-        """True if `most_bytes` is a prediction, False if it is exact."""
-        return self.memory.is_predicted
 
 
 def measure_plan(choices: Choices, measure: Measure) -> Point:
@@ -138,7 +133,7 @@ class Tradeoff:
         self.split_all()  # may transfer less if the search above ran out of time
         if replicated.most_bytes > limit:
             self._bisect_price(limit, replicated)
-            if limit < self._find_smallest_peak() <= NEARLY * limit:
+            if limit < min(point.most_bytes for point in self.points) <= NEARLY * limit:
                 self.try_more_prices()  # other prices may need less memory at the peak
         for point in sorted(self._list_fitting(limit), key=_rank)[:KEEPING_PLANS]:
             self._keep_fitting(point, limit)
@@ -148,9 +143,6 @@ class Tradeoff:
 
     def _list_fitting(self, limit: int) -> list[Point]:
         return [point for point in self.points if point.most_bytes <= limit]
-
-    def _find_smallest_peak(self) -> int:
-        return min(point.most_bytes for point in self.points)
 
     def _keep_fitting(self, point: Point, limit: int) -> None:
         candidates = list_worth_keeping(point.choices)
@@ -181,7 +173,7 @@ class Tradeoff:
                 high, fits = middle, point
             else:
                 low, too_large, price_too_large = middle, point, middle
-            if have_same_layouts(fits, too_large):
+            if np.array_equal(fits.choices.tensors, too_large.choices.tensors):
                 return
         self._replicate_more(limit, fits, too_large, price_too_large)
 
@@ -209,11 +201,6 @@ def _bisect_count(low: int, high: int, first: int, is_low: Callable[[int], bool]
         count = (low + high) // 2
 
 
-def have_same_layouts(first: Point, second: Point) -> bool:
-    """Return True if two plans split all tensors alike."""
-    return bool(np.array_equal(first.choices.tensors, second.choices.tensors))
-
-
 def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
     """Explain by how much the smallest plan exceeds the limit, and how many workers are enough."""
     point = min(tradeoff.points, key=lambda point: point.most_bytes)
@@ -236,8 +223,7 @@ def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
 def _list_variable_bytes(choices: Choices) -> Iterator[tuple[str, int]]:
     for position, tensor in enumerate(choices.problem.graph.tensors):
         if tensor.exists_before_step:
-            shards = find_shards(choices.problem, position, choices.layout(position))
-            yield tensor.name, int((shards[:, :, 1] - shards[:, :, 0]).prod(axis=1).max()) * tensor.item_bytes
+            yield tensor.name, int(count_shard_bytes(choices, position).max())
 
 
 def _advise_workers(tradeoff: Tradeoff, limit: int, least_workers: int) -> str:

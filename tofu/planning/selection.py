@@ -33,12 +33,7 @@ NEARLY_OPTIMAL = 1.005
 SPLIT_SHARE = 0.3
 """Share of the effort for a plan without replication, from which the search with replication starts."""
 AS_GIVEN = f"applied as passed; {UNPROVED}"
-NO_PART_OF_THE_KEY = (
-    "plan",
-    "strict_plan",
-    "cache",
-    "saved",
-)  # settings that do not change what a search finds
+NO_PART_OF_THE_KEY = ("plan", "strict_plan", "cache", "saved")  # settings that do not change what a search finds
 
 
 @dataclass(frozen=True)
@@ -137,15 +132,15 @@ def _search_within(
     proof = choose_proof(best.cost, proofs) or Proof(0)
     bound = proof.lower_bound or 0
     gap = describe_gap(best.cost, bound, proof.among + _describe_orders(problems)) or UNPROVED
-    predicted = ", as predicted," if best.is_predicted else ""
+    predicted = ", as predicted," if best.memory.is_predicted else ""
     optimality = f"the best within {format_limit(limit)} per worker{predicted} of {tried} plans; {gap}"
-    return Selection(best.choices, settings.algorithm, optimality, bound, is_predicted=best.is_predicted)
+    return Selection(best.choices, settings.algorithm, optimality, bound, is_predicted=best.memory.is_predicted)
 
 
 def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Selection:
     points = [point for tradeoff in tradeoffs for point in tradeoff.points]
     best = min(points, key=lambda point: (point.most_bytes, point.cost))
-    if not best.is_predicted or max(best.memory.worker_bytes) > limit:
+    if not best.memory.is_predicted or max(best.memory.worker_bytes) > limit:
         raise InfeasibleError(explain_misfit(tradeoffs[0], limit))
     logger.warning(_describe_misfit(best.most_bytes, limit))
     needed, allowed = format_bytes(best.most_bytes), format_limit(limit)
@@ -194,7 +189,8 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     algorithm = ALGORITHMS[settings.algorithm]
     effort = Effort(settings.search_seconds / len(problems), progress)
     is_free = settings.replicate == "free"
-    found, errors = _solve(problems, settings, *((effort.take(SPLIT_SHARE), _always_tie) if is_free else (effort,)))
+    tied = replace(effort, seconds=SPLIT_SHARE * effort.seconds), _always_tie
+    found, errors = _solve(problems, settings, *(tied if is_free else (effort,)))
     proving, candidates = found, list(found)
     if is_free:
         proving, _ = _solve(problems, settings, effort, _make_memory_free, candidates)
@@ -324,15 +320,10 @@ def _find_remembered(graph: Graph, problem: Problem, settings: Settings) -> Plan
 
 
 def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[object, ...]:
-    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    values["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
+    hints = repr(sorted(map(repr, (settings.hints or {}).items())))
+    names = [field.name for field in fields(settings) if field.name not in (*NO_PART_OF_THE_KEY, "hints")]
     described = dict.fromkeys(access.description for access in problem.accesses)
-    return (
-        fingerprint,
-        problem.rules,
-        *(values[name] for name in values if name not in NO_PART_OF_THE_KEY),
-        *described,
-    )
+    return fingerprint, problem.rules, hints, *(getattr(settings, name) for name in names), *described
 
 
 def _describe_difference(plan: Plan, graph: Graph) -> str:
@@ -349,15 +340,10 @@ def _describe_difference(plan: Plan, graph: Graph) -> str:
         )
     missing = [name for name in graph.tensor_index if name not in plan.tensors]
     extra = [name for name in plan.tensors if name not in graph.tensor_index]
-    what = "; ".join(
-        text
-        for text in (
-            f"the plan lacks {', '.join(missing[:5])}" if missing else "",
-            f"the graph lacks {', '.join(extra[:5])}" if extra else "",
-        )
-        if text
-    )
-    what = what or "their names agree, so types, attributes or the trained arguments differ"
+    lacking = [
+        f"the {lacks} lacks {', '.join(names[:5])}" for lacks, names in (("plan", missing), ("graph", extra)) if names
+    ]
+    what = "; ".join(lacking) or "their names agree, so types, attributes or the trained arguments differ"
     return (
         f"The plan is of another graph (fingerprint {plan.fingerprint[:12]}, this graph has {graph.fingerprint[:12]}): {what}. "
         "Use it with its own model, or leave plan= out to search again."

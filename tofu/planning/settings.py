@@ -111,10 +111,6 @@ def _hints_from_plain(plain: Any) -> Any:
     }
 
 
-def _plan_from_plain(plain: Any) -> Plan:
-    return Plan.from_json(read_string(plain, "a plan"))
-
-
 @dataclass(frozen=True)
 class Settings:
     """Options for a plan, as the user set them.
@@ -215,7 +211,7 @@ class Settings:
 DEFAULTS: Mapping[str, Any] = {field.name: field.default for field in fields(Settings)}
 OPTIONS: Mapping[str, Option] = {
     "hints": Option(read_hints, _hints_to_plain, _hints_from_plain),
-    "plan": Option(read_plan, Plan.to_json, _plan_from_plain),
+    "plan": Option(read_plan, Plan.to_json, lambda plain: Plan.from_json(read_string(plain, "a plan"))),
     "for_training": Option(partial(_read_bool, "for_training")),
     "cache": Option(partial(_read_bool, "cache")),
     "algorithm": Option(

@@ -12,22 +12,3 @@ from tofu.program.program import OutputShards, Program
 from tofu.program.tables import NodeKind
 
 shard_name, worker_group = _core.shard_name, _core.worker_group
-
-__all__ = [
-    "TRAINING",
-    "Entry",
-    "Node",
-    "NodeKind",
-    "OutputShards",
-    "Piece",
-    "PieceSource",
-    "PlannedProgram",
-    "Program",
-    "check_program",
-    "is_checked",
-    "shard_name",
-    "worker_attributes",
-    "worker_group",
-    "write_outlines",
-    "write_program",
-]

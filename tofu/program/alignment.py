@@ -175,8 +175,7 @@ class _Aligner:
 
     def _is_new_fetch(self, entries: Column) -> npt.NDArray[np.bool_]:
         is_fetch = self.tables.node_kind[self.tables.entry_node[entries]] == NodeKind.FETCH
-        is_new: npt.NDArray[np.bool_] = is_fetch & (self.value_by_entry[entries] == MISSING)
-        return is_new
+        return np.asarray(is_fetch & (self.value_by_entry[entries] == MISSING))
 
     def _find_fill(self, tensor: int, fetches: Column) -> float:
         nodes = self.tables.entry_node[fetches]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tofu.graph import Phase
 from tofu.program.parts import find_parts
 from tofu.search import Choices, Problem
-from tofu.search.strategies import Box, region_shape
+from tofu.search.strategies import Box, describe_part
 
 NO_ROW = -1
 """The row of an operator and a worker that `workers_by_operator` does not list."""
@@ -56,14 +56,8 @@ def worker_attributes(
 
 def _copy_attributes(problem: Problem, number: int, box: Box) -> dict[str, str]:
     operator, access = problem.graph.operators[number], problem.accesses[number]
-    tensors = problem.graph.tensors
-    inputs = [
-        region_shape(read.rows, tensors[tensor].shape, box, access.extents)
-        for tensor, read in zip(operator.inputs, access.inputs, strict=True)
-    ]
-    outputs = [
-        region_shape(written.rows, tensors[tensor].shape, box, access.extents)
-        for tensor, written in zip(operator.outputs, access.outputs, strict=True)
-    ]
-    attributes = access.worker_attributes(dict(zip(access.axes, box, strict=True)), inputs, outputs)
+    inputs, outputs = (
+        [problem.graph.tensors[tensor].shape for tensor in tensors] for tensors in (operator.inputs, operator.outputs)
+    )
+    _, _, attributes = describe_part(access, inputs, outputs, box)
     return {name: value for name, value in attributes.items() if operator.attributes.get(name) != value}

@@ -229,8 +229,7 @@ def _column(values: Iterable[object]) -> Column:
 
 
 def _pick(rows: Column, is_picked: npt.NDArray[np.bool_]) -> Column:
-    picked: Column = rows[is_picked]
-    return picked
+    return np.asarray(rows[is_picked])
 
 
 def _where(is_picked: npt.NDArray[np.bool_]) -> Column:

@@ -64,9 +64,8 @@ def check_collectives(program: Lockstep, transfer: Transfer, collectives: Sequen
 def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collective]) -> None:
     exchanges = [collective for collective in collectives if isinstance(collective, Exchange)]
     if exchanges:
-        all_pieces = (
-            [transfer.pattern.pieces, transfer.pattern.copies] if transfer.pattern.copies else [transfer.pattern.pieces]
-        )
+        pattern = transfer.pattern
+        all_pieces = [pattern.pieces, *([pattern.copies] if pattern.copies else [])]
         if len(exchanges) != len(all_pieces) or len(exchanges) != len(collectives):
             raise ValueError("some pieces are not sent")
         for exchange, pieces in zip(exchanges, all_pieces, strict=True):

@@ -65,8 +65,7 @@ class ProgramTables:
     @cached_property
     def entry_worker(self) -> Column:
         """The worker that stores each entry (output array)."""
-        worker: Column = self.node_worker[self.entry_node]
-        return worker
+        return np.asarray(self.node_worker[self.entry_node])
 
     @cached_property
     def first_entry(self) -> Column:
@@ -97,14 +96,12 @@ class ProgramTables:
     @cached_property
     def source_node(self) -> Column:
         """The fetch node that reads each source region."""
-        node: Column = self.piece_node[self.source_piece]
-        return node
+        return np.asarray(self.piece_node[self.source_piece])
 
     @cached_property
     def source_entry(self) -> Column:
         """The entry (array) that contains each source region."""
-        entry: Column = self.read_entry[self.source_read]
-        return entry
+        return np.asarray(self.read_entry[self.source_read])
 
     @cached_property
     def is_transit(self) -> npt.NDArray[np.bool_]:

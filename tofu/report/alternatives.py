@@ -62,9 +62,9 @@ def check_layer(layer: str, graph: Graph) -> None:
     if not isinstance(layer, str):
         raise PlanError(f"Expected the name of an operator, not {show_with_type(layer)}.")
     operators = graph.operator_index
-    if layer not in operators and layer in name_layers(graph).values():
+    if layer in operators or layer in name_layers(graph).values():
         return
-    if layer not in operators and layer in graph.tensor_index:
+    if layer in graph.tensor_index:
         tensor = graph.tensor_index[layer]
         readers = [operator.name for operator in graph.operators if tensor in operator.inputs]
         raise PlanError(
@@ -72,11 +72,9 @@ def check_layer(layer: str, graph: Graph) -> None:
             if readers
             else f"{layer!r} is a tensor that no operator reads, not an operator."
         )
-    if layer not in operators:
-        similar_names = find_similar_names(layer, operators)
-        if similar_names:
-            raise PlanError(f"The model has no operator {layer!r}; did you mean {', '.join(similar_names)}?")
-        raise PlanError(f"The model has no operator {layer!r}. Its operators are {list_some([*operators])}.")
+    if similar_names := find_similar_names(layer, operators):
+        raise PlanError(f"The model has no operator {layer!r}; did you mean {', '.join(similar_names)}?")
+    raise PlanError(f"The model has no operator {layer!r}. Its operators are {list_some([*operators])}.")
 
 
 def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:

@@ -92,10 +92,10 @@ def list_layers(partition: Partition) -> list[LayerRow]:
         return TensorLayout(name, graph.tensors[tensor].shape, plan.tensors[name])
 
     count_points = partition.searched.problem.count_points
-    parameters, transfers = _first_readers(partition), _find_transfers(partition, layer_of_operator)
+    transfers = _find_transfers(partition, layer_of_operator)
     parameters_by_layer: dict[int, list[int]] = {}
-    for position, tensors in parameters.items():
-        parameters_by_layer.setdefault(layer_of_operator[position], []).extend(tensors)
+    for parameter, reader in _find_first_readers(partition).items():
+        parameters_by_layer.setdefault(layer_of_operator[reader], []).append(parameter)
     names, layers = name_layers(graph), []
     for layer, operators in operators_by_layer.items():
         if layer not in transfers and (
@@ -144,16 +144,13 @@ def _find_transfers(partition: Partition, layer_of_operator: Sequence[int]) -> d
     }
 
 
-def _first_readers(partition: Partition) -> dict[int, list[int]]:
-    graph = partition.graph
-    parameters_seen: set[int] = set()
-    parameters_by_reader: dict[int, list[int]] = {}
+def _find_first_readers(partition: Partition) -> dict[int, int]:
+    graph, readers = partition.graph, dict[int, int]()
     for position, operator in enumerate(graph.operators):
         for tensor in operator.inputs:
-            if graph.tensors[tensor].kind is TensorKind.PARAMETER and tensor not in parameters_seen:
-                parameters_seen.add(tensor)
-                parameters_by_reader.setdefault(position, []).append(tensor)
-    return parameters_by_reader
+            if graph.tensors[tensor].kind is TensorKind.PARAMETER:
+                readers.setdefault(tensor, position)
+    return readers
 
 
 def _find_owners(partition: Partition) -> dict[int, int]:
@@ -161,10 +158,9 @@ def _find_owners(partition: Partition) -> dict[int, int]:
     owner_by_group = {}
     for position, named in enumerate(program_graph.named_parts):
         owner_by_group[position] = graph.operator_index[program_graph.operators[named].name]
-    for owner, parameters in _first_readers(partition).items():
-        for parameter in parameters:
-            tensor = program_graph.tensor_index[graph.tensors[parameter].name]
-            owner_by_group[len(program_graph.operators) + tensor] = owner
+    for parameter, reader in _find_first_readers(partition).items():
+        tensor = program_graph.tensor_index[graph.tensors[parameter].name]
+        owner_by_group[len(program_graph.operators) + tensor] = reader
     for variable, tensor in graph.updates:
         group = len(program_graph.operators) + program_graph.tensor_index[graph.tensors[variable].name]
         if group not in owner_by_group:  # a state of the step is listed with an operator that reads or writes it

@@ -8,5 +8,3 @@ from tofu.search.choices import Choices
 from tofu.search.problem import Problem, make_problem
 from tofu.search.rounds import factorize
 from tofu.search.strategies import find_strategies
-
-__all__ = ["Choices", "Problem", "factorize", "find_strategies", "make_problem"]

@@ -45,10 +45,6 @@ class Dataflow:
     followers: Mapping[int, tuple[int, ...]]
     shared: frozenset[int]
 
-    def is_shared(self, tensor: int) -> bool:
-        """Return True if a tensor is in `shared`, such as a parameter."""
-        return tensor in self.shared
-
     def for_layers(self) -> Dataflow:
         """Return a copy in which equal operators may read different parameters, as in repeated layers."""
         shared = set(self.shared)
@@ -56,10 +52,6 @@ class Dataflow:
             if operator.inputs and shared.issuperset(operator.inputs):
                 shared.update(operator.outputs)
         return replace(self, signatures=self.kinds, shared=frozenset(shared))
-
-    def is_forward(self, operator: int) -> bool:
-        """Return True if an operator is in `forward`."""
-        return operator in self.forward
 
 
 def trace_dataflow(graph: Graph, kinds: Sequence[object] | None = None) -> Dataflow:

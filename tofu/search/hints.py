@@ -134,8 +134,8 @@ def _explain_infeasible(
     if choice == REPLICATED:
         return f"in round {number + 1} it cannot be replicated, because each worker would draw other random numbers (possible: {offered})"
     parts = int(np.prod([problem.factors[s] for s in range(number) if rounds[s] == choice], initial=1))
-    is_tensor = kind == "tensor"
-    uneven = problem.native.uneven_dimensions(position) if is_tensor else problem.native.uneven_axes(position)
+    native = problem.native
+    uneven = native.uneven_dimensions(position) if kind == "tensor" else native.uneven_axes(position)
     if names and (outer := problem.accesses[position].outer_axes.get(names[choice])):
         return (
             f"in round {number + 1}, {title(choice)} can be split only if the rounds before split {' and '.join(map(repr, outer))} into "

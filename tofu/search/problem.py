@@ -147,7 +147,10 @@ class Problem:
     def split_all(self) -> Problem:
         """Return a copy in which not even cheap operators may be replicated."""
         rules = replace(self.rules, repeats_operators=False)
-        native = build_native_graph(self.graph, self.accesses, self.equal, rules, self.factors)
+        return self._rebuild(rules, frozenset())
+
+    def _rebuild(self, rules: TransferRules, even: frozenset[tuple[int, ...]]) -> Problem:
+        native = build_native_graph(self.graph, self.accesses, self.equal, rules, self.factors, even)
         make_search_graph = cache(partial(tie_equal_parts, native, self.graph))
         return replace(self, native=native, make_search_graph=make_search_graph, rules=rules)
 
@@ -163,11 +166,7 @@ class Problem:
             for shape in shapes
             if any(leaves_remainder(extent, self.factors) for extent in shape) and always_divides(shape, self.factors)
         )
-        if not self.rules.overlaps or not even:
-            return None
-        native = build_native_graph(self.graph, self.accesses, self.equal, self.rules, self.factors, even)
-        make_search_graph = cache(partial(tie_equal_parts, native, self.graph))
-        return replace(self, native=native, make_search_graph=make_search_graph)
+        return self._rebuild(self.rules, even) if self.rules.overlaps and even else None
 
     def with_memory_price(self, price: float, split: Collection[int] = ()) -> Problem:
         """Return a copy in which storing a byte costs `price`, in addition to communication.
@@ -220,7 +219,7 @@ def make_problem(
 ) -> Problem:
     """Return the problem of splitting `graph`, with a round for each of `factors`."""
     accesses = tuple(accesses)
-    kinds = _list_kinds(accesses)
+    kinds: list[object] = [(access.axes, access.extents) for access in accesses]
     equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)
     ties_layers = rules.ties_layers and equal == NO_PARTS
 
@@ -242,7 +241,3 @@ def make_problem(
         tied_steps=equal,
         find_layers=find_layers,
     )
-
-
-def _list_kinds(accesses: Sequence[OperatorAccess]) -> list[object]:
-    return [(access.axes, access.extents) for access in accesses]

@@ -161,7 +161,7 @@ class _FamilyKeys:
                 parts.append("given" if given else ("variable", tensor))
         if not joins:
             fed = self._find_reader_families(position)
-            if not fed or not any(dataflow.is_shared(t) for t in inputs):
+            if not fed or dataflow.shared.isdisjoint(inputs):
                 return None
             parts.append(fed)
         if len(steps) == 1:
@@ -184,7 +184,7 @@ class _FamilyKeys:
         parts: list[object] = []
         for tensor in self.dataflow.graph.operators[position].inputs:
             producer = self.dataflow.producers[tensor][0]
-            if producer >= 0 and not self.dataflow.is_forward(producer):
+            if producer >= 0 and producer not in self.dataflow.forward:
                 parts.append("gradient")
             elif self._is_in_same_step(producer, forward):
                 parts.append(self._find_producer_family(tensor))
@@ -222,14 +222,9 @@ def _tie_tensors(dataflow: Dataflow, families: tuple[tuple[int, ...], ...]) -> t
         tied += [[o.outputs[index] for o in members] for index in range(len(members[0].outputs))]
         for slot in range(len(members[0].inputs)):
             read = [o.inputs[slot] for o in members]
-            if all(_is_outside(dataflow, t, is_member) for t in read):
+            if all(t not in dataflow.shared and dataflow.producers[t][0] not in is_member for t in read):
                 tied.append(read)
     return join_families(tied)
-
-
-def _is_outside(dataflow: Dataflow, tensor: int, members: set[int]) -> bool:
-    producer = dataflow.producers[tensor][0]
-    return producer not in members and not dataflow.is_shared(tensor)
 
 
 def join_families(sets: Iterable[Sequence[int]]) -> tuple[tuple[int, ...], ...]:

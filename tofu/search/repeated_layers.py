@@ -105,8 +105,7 @@ def _complete_end(
     inner = {o for o, _ in pairs}
     waiting = list(pairs)
     while waiting:
-        pair = waiting.pop()
-        x, y = (operators[o] for o in pair)
+        x, y = (operators[o] for o in waiting.pop())
         around = [(dataflow.producers[u][0], dataflow.producers[v][0]) for u, v in zip(x.inputs, y.inputs, strict=True)]
         for u, v in zip(x.outputs, y.outputs, strict=True):
             around += _pair_readers(dataflow, u, v)

@@ -8,6 +8,8 @@ from functools import cache
 from itertools import islice
 from math import factorial, prod
 
+from sympy import factorint
+
 MOST_ORDERS = 64  # below 720 workers, all orders are searched
 
 
@@ -17,15 +19,7 @@ def factorize(workers: int) -> tuple[int, ...]:
     >>> factorize(6)
     (3, 2)
     """
-    factors = []
-    divisor, rest = 2, workers
-    while divisor * divisor <= rest:
-        if rest % divisor == 0:
-            factors.append(divisor)
-            rest //= divisor
-        else:
-            divisor += 1
-    return tuple(reversed([*factors, rest] if rest > 1 else factors))
+    return tuple(reversed(factorint(workers, multiple=True)))
 
 
 def list_orders(factors: Sequence[int]) -> tuple[tuple[int, ...], ...]:
@@ -53,17 +47,13 @@ def _walk_orders(left: Counter[int], length: int) -> Iterator[tuple[int, ...]]:
         yield from ((factor, *rest) for rest in _walk_orders(left - Counter([factor]), length - 1))
 
 
-def always_divides(extents: Sequence[int], factors: Sequence[int]) -> bool:
+@cache
+def always_divides(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
     """Return True if each factor divides one of the lengths, whichever lengths the earlier factors divided.
 
     >>> always_divides((8, 3), (2, 2)), always_divides((4, 3), (2, 2, 2))
     (True, False)
     """
-    return _always_divides(tuple(sorted(extents)), tuple(factors))
-
-
-@cache
-def _always_divides(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
     if not factors:
         return True
     following = {
@@ -71,7 +61,7 @@ def _always_divides(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
         for d, extent in enumerate(extents)
         if extent % factors[0] == 0
     }
-    return bool(following) and all(_always_divides(divided, factors[1:]) for divided in following)
+    return bool(following) and all(always_divides(divided, factors[1:]) for divided in following)
 
 
 @cache

@@ -20,7 +20,7 @@ def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[Operat
     """Return accesses with equal axes for operators that must be split alike."""
     groups = [members for members in _group(graph) if len(members) > 1]
     shared = list(accesses)
-    align = _Alignment()
+    aligned: dict[tuple[int, tuple[tuple[str, int], ...]], OperatorAccess] = {}
     for members in groups:
         lead = next(m for m in members if not graph.operators[m].is_inner)
         known: dict[str, int] = {}
@@ -33,7 +33,10 @@ def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[Operat
             if all(_can_take(axis, extent, graph.operators[m], accesses[m], accesses[lead]) for m in members)
         }
         for member in members:
-            shared[member] = align(accesses[member], common)
+            key = id(accesses[member]), tuple(common.items())
+            if key not in aligned:
+                aligned[key] = restrict_axes(_add_missing_axes(accesses[member], common), list(common))
+            shared[member] = aligned[key]
     return tuple(shared)
 
 
@@ -56,18 +59,6 @@ def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess
         return bool(operator.dimension_names)
     is_fetched_before = operator.stateful and operator.leader is None and axis in lead.fetched_axes
     return access.extents[access.axes.index(axis)] == extent and (not is_fetched_before or axis in access.fetched_axes)
-
-
-class _Alignment:
-    def __init__(self) -> None:
-        # Keeps the original alive, so that its id is not reused.
-        self._known: dict[tuple[int, tuple[tuple[str, int], ...]], tuple[OperatorAccess, OperatorAccess]] = {}
-
-    def __call__(self, access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
-        key = id(access), tuple(axes.items())
-        if key not in self._known:
-            self._known[key] = access, restrict_axes(_add_missing_axes(access, axes), list(axes))
-        return self._known[key][1]
 
 
 def _add_missing_axes(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:

@@ -49,10 +49,6 @@ class Effort:
     known_cost: int = NO_KNOWN_COST
     refines_start: bool = False
 
-    def take(self, share: float) -> Effort:
-        """Return a copy with the time limit multiplied by `share`, a number from 0 to 1."""
-        return replace(self, seconds=share * self.seconds)
-
 
 DEFAULT_EFFORT = Effort()
 

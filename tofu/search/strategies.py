@@ -29,13 +29,15 @@ class OperatorDescriptions(Protocol):
         """The descriptions of operators, by name."""
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return the output shapes that the framework infers, or None. Raise an error for invalid inputs."""
+        """Return the output shapes that the framework infers, or None (the default). Raise an error for invalid inputs."""
+        return None
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
-        """Return True if an operator draws random numbers that its description does not show.
+        """Return True if an operator draws random numbers that its description does not show. By default, none does.
 
         `is_whole` is True if no axis of the operator can be split.
         """
+        return False
 
 
 def find_strategies(
@@ -189,13 +191,7 @@ def _explain_shape_disagreement(
     for part in ((0, extent // 2), (extent // 2, extent)):
         whole = ((0, 1) if name in outer else (0, e) for name, e in zip(access.axes, access.extents, strict=True))
         box = tuple(part if i == axis else interval for i, interval in enumerate(whole))
-        local_inputs = [
-            region_shape(i.rows, shape, box, access.extents) for i, shape in zip(access.inputs, inputs, strict=True)
-        ]
-        local_outputs = [
-            region_shape(o.rows, shape, box, access.extents) for o, shape in zip(access.outputs, outputs, strict=True)
-        ]
-        changed = access.worker_attributes(dict(zip(access.axes, box, strict=True)), local_inputs, local_outputs)
+        local_inputs, local_outputs, changed = describe_part(access, inputs, outputs, box)
         attributes = {**operator.attributes, **changed}
         try:
             inferred = framework.infer_shapes(operator.op, attributes, local_inputs)
@@ -206,25 +202,21 @@ def _explain_shape_disagreement(
     return ""
 
 
-def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
-    """Return the region of a tensor that one part of an operator reads or writes.
+def describe_part(
+    access: OperatorAccess, inputs: Sequence[Shape], outputs: Sequence[Shape], box: Box
+) -> tuple[list[Shape], list[Shape], dict[str, Any]]:
+    """Return the shapes of the inputs and outputs of one part of an operator, and the attributes that the part changes.
 
-    `box` has the part's range of each axis. The region may extend beyond the tensor, as in padding.
+    `box` has the part's range of each axis. The regions may extend beyond the tensors, as in padding.
     """
-    result = []
-    for (terms, lower, upper), dimension in zip(rows, shape, strict=True):
-        if all(box[axis] == (0, extents[axis]) for axis, _ in terms):
-            result.append((0, dimension))
-            continue
-        begin, end = lower, upper
-        for axis, coefficient in terms:
-            first, last = box[axis][0], box[axis][1] - 1
-            begin += coefficient * (first if coefficient > 0 else last)
-            end += coefficient * (last if coefficient > 0 else first)
-        result.append((begin, end))
-    return tuple(result)
 
+    def count(row: Row, extent: int) -> int:
+        if all(box[axis] == (0, access.extents[axis]) for axis, _ in row.terms):
+            return extent
+        reach = (abs(coefficient) * (box[axis][1] - box[axis][0] - 1) for axis, coefficient in row.terms)
+        return row.upper - row.lower + sum(reach)
 
-def region_shape(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Shape:
-    """Return the shape of the region that one part of an operator reads or writes."""
-    return tuple(end - begin for begin, end in region(rows, shape, box, extents))
+    own_inputs = [tuple(map(count, read.rows, shape)) for read, shape in zip(access.inputs, inputs, strict=True)]
+    own_outputs = [tuple(map(count, made.rows, shape)) for made, shape in zip(access.outputs, outputs, strict=True)]
+    ranges = dict(zip(access.axes, box, strict=True))
+    return own_inputs, own_outputs, access.worker_attributes(ranges, own_inputs, own_outputs)

@@ -82,7 +82,7 @@ def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps
 def _candidate_anchors(dataflow: Dataflow) -> list[list[int]]:
     families: dict[int, list[int]] = defaultdict(list)
     for position, operator in enumerate(dataflow.graph.operators):
-        if dataflow.is_forward(position) and any(dataflow.is_shared(t) for t in operator.inputs):
+        if position in dataflow.forward and not dataflow.shared.isdisjoint(operator.inputs):
             families[dataflow.signatures[position]].append(position)
     repeated = [family for family in families.values() if len(family) > 1]
     return sorted(repeated, key=lambda f: (-len(f), dataflow.kinds[f[0]], sorted(dataflow.futures[o] for o in f), f[0]))
@@ -171,8 +171,7 @@ def _trace_chain(dataflow: Dataflow, family: list[int], taken: set[int]) -> Chai
 def _add_preparations(dataflow: Dataflow, steps: dict[int, int], candidates: list[int]) -> None:
     kept = {*dataflow.graph.outputs, *dataflow.graph.next_values.values()}
     for position in reversed(candidates):
-        outputs = dataflow.graph.operators[position].outputs
-        if position in steps or kept.intersection(outputs):
+        if position in steps or kept.intersection(dataflow.graph.operators[position].outputs):
             continue
         users = {steps.get(user, 0) for user in dataflow.followers[position]}
         if len(users) == 1 and users != {0}:
@@ -247,7 +246,7 @@ class _Comparison:
 
     def _may_belong(self, operator: int, step: int) -> bool:
         own = self.chain.steps.get(operator)
-        return own == step or (own is None and step == self.chain.last and self.dataflow.is_forward(operator))
+        return own == step or (own is None and step == self.chain.last and operator in self.dataflow.forward)
 
     def _match_readers(
         self, counterpart: Correspondence, back: Correspondence, reference: int, step: int

@@ -15,7 +15,7 @@ the same group below a level count as one worker.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice, pairwise, product
 from math import prod
 from pathlib import Path
@@ -89,15 +89,7 @@ class Topology:
 
     def to_plain(self) -> list[dict[str, Any]]:
         """Return the levels as a list for a JSON file."""
-        named = [
-            {
-                "workers": level.workers,
-                "bytes_per_second": level.bytes_per_second,
-                "microseconds": level.microseconds or None,
-            }
-            for level in self.levels
-        ]
-        return [{name: value for name, value in level.items() if value is not None} for level in named]
+        return [{name: value for name, value in asdict(level).items() if value} for level in self.levels]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
         """Return the possible orders of the prime factors of `workers`, each with the bandwidths of its rounds.

@@ -3,5 +3,3 @@
 from tofu.simulation.machine import Machine, list_machines, read_machine
 from tofu.simulation.simulate import simulate
 from tofu.simulation.timeline import Simulation
-
-__all__ = ["Machine", "Simulation", "list_machines", "read_machine", "simulate"]

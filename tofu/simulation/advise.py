@@ -127,11 +127,9 @@ class Advice:
             return f"Train on one device of {self.machine}: there is no plan for several."
         if best.workers == 1:
             return f"Do not partition: no plan is {LEAST_GAIN - 1:.0%} faster than one device on {self.machine}."
-        gain = (
-            f", {best.throughput / one_device.throughput:.1f} times one device"
-            if one_device is not None
-            else ", and one device has too little memory"
-        )
+        gain = ", and one device has too little memory"
+        if one_device is not None:
+            gain = f", {best.throughput / one_device.throughput:.1f} times one device"
         text = f"Train on {best.workers} workers, {best.name}: {format_rate(best.throughput)} samples per second{gain}."
         fastest = max((option for option in self.options if option.fits), key=lambda option: option.throughput)
         if fastest.workers > best.workers:
@@ -208,8 +206,7 @@ def _list_options(
         except TofuError as error:
             yield TrainingOption(workers, name, refusal=error)
         else:
-            seconds = _find_range(simulation, task.states)
-            yield TrainingOption(workers, name, simulation, *seconds, partition.plan)
+            yield TrainingOption(workers, name, simulation, *_find_range(simulation, task.states), partition.plan)
 
 
 def _list_settings(base: Settings, machine: Machine) -> dict[str, Settings]:

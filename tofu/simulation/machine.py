@@ -121,28 +121,25 @@ class Machine:
         `name` is "arithmetic", "memory", "call", "links", "latency" or "host". For "call" and "latency", a factor above
         1 makes the machine slower.
         """
-        rates = self.rates
-        if name == "arithmetic":
-            rates = replace(
-                rates,
-                contracted={dtype: rate * factor for dtype, rate in rates.contracted.items()},
-                other={dtype: rate * factor for dtype, rate in rates.other.items()},
+        factors = dict.fromkeys(("arithmetic", "memory", "call", "links", "latency", "host"), 1.0) | {name: factor}
+        rates = replace(
+            self.rates,
+            contracted={dtype: rate * factors["arithmetic"] for dtype, rate in self.rates.contracted.items()},
+            other={dtype: rate * factors["arithmetic"] for dtype, rate in self.rates.other.items()},
+            memory=self.rates.memory * factors["memory"],
+            call=self.rates.call * factors["call"],
+            call_of_several=self.rates.call_of_several * factors["call"],
+        )
+        links = tuple(
+            Link(
+                link.parts,
+                link.bytes_per_second * factors["links"],
+                link.seconds * factors["latency"],
+                link.shared and link.shared * factors["links"],
             )
-        elif name == "memory":
-            rates = replace(rates, memory=rates.memory * factor)
-        elif name == "call":
-            rates = replace(rates, call=rates.call * factor, call_of_several=rates.call_of_several * factor)
-        links = self.links
-        if name == "links":
-            links = tuple(
-                replace(
-                    link, bytes_per_second=link.bytes_per_second * factor, shared=link.shared and link.shared * factor
-                )
-                for link in links
-            )
-        elif name == "latency":
-            links = tuple(replace(link, seconds=link.seconds * factor) for link in links)
-        return replace(self, rates=rates, links=links, host=self.host * (factor if name == "host" else 1))
+            for link in self.links
+        )
+        return replace(self, rates=rates, links=links, host=self.host * factors["host"])
 
     def __str__(self) -> str:
         return self.name

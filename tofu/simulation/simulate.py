@@ -54,8 +54,7 @@ def simulate(
     if not with_fetches:
         tasks = replace(tasks, seconds=np.where(tasks.is_fetch, 0.0, tasks.seconds))
     start, end = (machine.step + seconds for seconds in run_tasks(tasks))
-    samples = count_samples(program.graph)
-    return Simulation(machine, workers, samples, program, tasks, start, end, worker_bytes)
+    return Simulation(machine, workers, count_samples(program.graph), program, tasks, start, end, worker_bytes)
 
 
 def check_devices(workers: int, machine: Machine) -> None:
@@ -68,8 +67,7 @@ def check_devices(workers: int, machine: Machine) -> None:
 
 def simulate_partition(partition: Partition, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
     """Simulate a partitioned model. The result includes the memory that each worker needs."""
-    worker_bytes = measure_partition(partition, states)
-    return simulate(partition.program, machine, states=states, worker_bytes=worker_bytes)
+    return simulate(partition.program, machine, states=states, worker_bytes=measure_partition(partition, states))
 
 
 def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tuple[int, ...]:

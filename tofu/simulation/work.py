@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tofu.analysis import OperatorAccess, find_arithmetic
+from tofu.analysis import OperatorAccess, find_signature
 from tofu.graph import Graph
 from tofu.program import NodeKind, PlannedProgram
 from tofu.program.parts import find_parts
@@ -294,7 +294,7 @@ class _OperatorWork:
             return Computed()
         operator = graph.operators[position]
         inputs, outputs = ([graph.tensors[t].shape for t in numbers] for numbers in (operator.inputs, operator.outputs))
-        arithmetic = find_arithmetic(access.description, operator.attributes, inputs, outputs)
+        arithmetic = find_signature(access.description, operator.attributes, inputs, outputs).arithmetic
         worker_extents = {axis: int(end - begin) for axis, (begin, end) in zip(access.axes, box, strict=True)}
         extents: Mapping[str, int] = {**access.variable_extents, **access.with_description_names(worker_extents)}
         contractions, other_count, is_thin = [], 0, False

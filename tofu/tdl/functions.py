@@ -8,18 +8,7 @@ from typing import Any as Anything
 
 import numpy as np
 
-from tofu.tdl.expression import (
-    Element,
-    Index,
-    Operand,
-    Position,
-    Unread,
-    Value,
-    as_index,
-    as_value,
-    call,
-    extent_symbol,
-)
+from tofu.tdl import expression as tdl
 
 _FUNCTIONS_BEYOND_NUMPY: dict[str, Callable[..., Anything]] = {
     "erf": np.vectorize(math.erf, otypes=[float]),
@@ -34,23 +23,23 @@ def find_numpy_function(name: str) -> Callable[..., Anything]:
     return function
 
 
-def elementwise(name: str, function: Callable[..., Anything]) -> Callable[..., Value]:
+def elementwise(name: str, function: Callable[..., Anything]) -> Callable[..., tdl.Value]:
     """Return an element-wise function for descriptions. `function` computes the same with NumPy arrays."""
     if hasattr(np, name) or _FUNCTIONS_BEYOND_NUMPY.setdefault(name, function) is not function:
         raise ValueError(f"the element-wise function {name} exists already")
     return _make_function(name)
 
 
-def _make_function(name: str) -> Callable[..., Value]:
-    def apply(*operands: Operand) -> Value:
-        return call(name, *operands)
+def _make_function(name: str) -> Callable[..., tdl.Value]:
+    def apply(*operands: tdl.Operand) -> tdl.Value:
+        return tdl.call(name, *operands)
 
     apply.__name__ = name
     apply.__doc__ = f"The element-wise function `{name}` of NumPy."
     return apply
 
 
-def _make_functions(*names: str) -> Iterator[Callable[..., Value]]:
+def _make_functions(*names: str) -> Iterator[Callable[..., tdl.Value]]:
     return map(_make_function, names)
 
 
@@ -84,38 +73,38 @@ __all__ += ["conjugate", "imag", "logical_and", "logical_not", "logical_or", "lo
 __all__ += ["constant", "elementwise", "extent", "merge", "position", "unread"]
 
 
-def position(index: Index | int) -> Value:
+def position(index: tdl.Index | int) -> tdl.Value:
     """Use an index as a number, as in `position(i) * data[i]`.
 
     The operator can then not be split along i, because each worker would count i from zero.
     """
-    return Position(as_index(index))
+    return tdl.Position(tdl.as_index(index))
 
 
-def extent(variable: str) -> Index:
+def extent(variable: str) -> tdl.Index:
     """Return the number of values of an index variable.
 
     With it, descriptions declare other lengths: extents={"ci": data.shape[1] // extent("g")}.
     """
-    return Index(extent_symbol(f"{variable}.extent"))
+    return tdl.Index(tdl.extent_symbol(f"{variable}.extent"))
 
 
-def merge(*variables: Index) -> Index:
+def merge(*variables: tdl.Index) -> tdl.Index:
     """Return the index of several variables that share a dimension: `g * co.extent + co` for `merge(g, co)`."""
-    merged = as_index(0)
+    merged = tdl.as_index(0)
     for variable in variables:
-        merged = as_index(merged * variable.extent + variable)
+        merged = tdl.as_index(merged * variable.extent + variable)
     return merged
 
 
-def unread(element: Element) -> Value:
+def unread(element: tdl.Element) -> tdl.Value:
     """Mark an element that the kernel does not read.
 
     The kernel then uses only the tensor's shape.
     """
-    return Unread(element)
+    return tdl.Unread(element)
 
 
-def constant(number: float) -> Value:
+def constant(number: float) -> tdl.Value:
     """Describe an output that is filled with a number."""
-    return as_value(number)
+    return tdl.as_value(number)

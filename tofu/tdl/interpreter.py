@@ -15,25 +15,8 @@ import numpy as np
 import sympy
 
 from tofu.errors import DescriptionError, TofuError
+from tofu.tdl import expression as tdl
 from tofu.tdl.description import Description
-from tofu.tdl.expression import (
-    AnyIndex,
-    AnyOf,
-    Call,
-    Constant,
-    Element,
-    ExtentSymbol,
-    Index,
-    OpaqueElement,
-    Position,
-    RandomElement,
-    Reduction,
-    TensorSlice,
-    Unread,
-    Value,
-    extent_symbol,
-    variable_symbol,
-)
 from tofu.tdl.forms import Output
 from tofu.tdl.functions import find_numpy_function
 from tofu.tdl.tracing import Trace, trace
@@ -77,7 +60,7 @@ class Interpreter:
     def __init__(self, traced: Trace, inputs: Sequence[Array], output_shapes: Sequence[Sequence[int]]) -> None:
         self._trace = traced
         self._inputs = list(map(_as_numbers, inputs))
-        self._extent_by_symbol: dict[ExtentSymbol, sympy.Integer] = {}
+        self._extent_by_symbol: dict[tdl.ExtentSymbol, sympy.Integer] = {}
         for tensor, array in zip(traced.tensors, inputs, strict=True):
             self._extent_by_symbol.update(zip(tensor.extents, map(sympy.Integer, array.shape), strict=True))
         for symbols, shape in zip(traced.output_extents, output_shapes, strict=True):
@@ -110,59 +93,54 @@ class Interpreter:
         return shape
 
     def _evaluate_extents(self) -> dict[str, int]:
-        definitions_left = dict(self._trace.definitions)
         extent_by_variable: dict[str, int] = {}
-        while definitions_left:
-            count_before = len(definitions_left)
-            for name, definitions in list(definitions_left.items()):
-                extent = definitions[0].extent.xreplace(self._extent_by_symbol)
-                if extent.is_Integer:
-                    self._extent_by_symbol[extent_symbol(f"{name}.extent")] = extent
-                    extent_by_variable[name] = int(extent)
-                    del definitions_left[name]
-            if len(definitions_left) == count_before:
-                name, definitions = next(iter(definitions_left.items()))
+        for name in self._trace.order_variables():
+            definition = self._trace.definitions[name][0]
+            extent = definition.extent.xreplace(self._extent_by_symbol)
+            if not extent.is_Integer:
                 raise DescriptionError(
-                    f"{definitions[0].place}: the extent of {name}, {definitions[0].extent}, is no integer for these shapes"
+                    f"{definition.place}: the extent of {name}, {definition.extent}, is no integer for these shapes"
                 )
+            self._extent_by_symbol[tdl.extent_symbol(f"{name}.extent")] = extent
+            extent_by_variable[name] = int(extent)
         return extent_by_variable
 
-    def _compute_value(self, value: Value, scope: tuple[str, ...]) -> Array:
-        if isinstance(value, Constant):
+    def _compute_value(self, value: tdl.Value, scope: tuple[str, ...]) -> Array:
+        if isinstance(value, tdl.Constant):
             return np.full((1,) * len(scope), value.number)
-        if isinstance(value, Position):
+        if isinstance(value, tdl.Position):
             return self._compute_index(value.index, scope).astype(np.float64)
-        if isinstance(value, Element):
+        if isinstance(value, tdl.Element):
             return self._read_element(value, scope)
-        if isinstance(value, Call):
+        if isinstance(value, tdl.Call):
             with np.errstate(all="ignore"):
                 arguments = [self._compute_value(argument, scope) for argument in value.arguments]
                 if value.function == "where":
                     arguments[0] = arguments[0] != 0
                 return _as_numbers(find_numpy_function(value.function)(*arguments))
-        if isinstance(value, Reduction):
+        if isinstance(value, tdl.Reduction):
             return self._reduce(value, scope)
-        if isinstance(value, OpaqueElement):
+        if isinstance(value, tdl.OpaqueElement):
             return self._call_opaque(value, scope)
-        if isinstance(value, Unread):
+        if isinstance(value, tdl.Unread):
             return np.zeros((1,) * len(scope))
-        assert isinstance(value, RandomElement)
+        assert isinstance(value, tdl.RandomElement)
         raise self._make_error("is random and cannot be executed")
 
-    def _compute_index(self, index: Index, scope: tuple[str, ...]) -> Array:
+    def _compute_index(self, index: tdl.Index, scope: tuple[str, ...]) -> Array:
         expression = sympy.expand(index.expression).xreplace(self._extent_by_symbol)
         result = np.zeros((1,) * len(scope), dtype=np.int64)
         for position, name in enumerate(scope):
-            coefficient = expression.coeff(variable_symbol(name))
+            coefficient = expression.coeff(tdl.variable_symbol(name))
             if coefficient != 0:
                 steps = int(coefficient) * np.arange(self._extent_by_variable[name])
                 result = result + steps.reshape([-1 if d == position else 1 for d in range(len(scope))])
-        return result + int(expression.xreplace({variable_symbol(name): sympy.Integer(0) for name in scope}))
+        return result + int(expression.xreplace({tdl.variable_symbol(name): sympy.Integer(0) for name in scope}))
 
-    def _compute_coordinate(self, index: AnyIndex, scope: tuple[str, ...]) -> Array:
-        if isinstance(index, Index):
+    def _compute_coordinate(self, index: tdl.AnyIndex, scope: tuple[str, ...]) -> Array:
+        if isinstance(index, tdl.Index):
             return self._compute_index(index, scope)
-        if isinstance(index, AnyOf):
+        if isinstance(index, tdl.AnyOf):
             return self._compute_index(index.first, scope) + np.trunc(
                 self._compute_value(index.position, scope)
             ).astype(np.int64)
@@ -170,7 +148,7 @@ class Interpreter:
             raise self._make_error("cannot be executed, because an index is Any; write Any(index) to name the element")
         return np.trunc(self._compute_value(index.position, scope)).astype(np.int64)
 
-    def _read_element(self, element: Element, scope: tuple[str, ...]) -> Array:
+    def _read_element(self, element: tdl.Element, scope: tuple[str, ...]) -> Array:
         array = self._inputs[element.tensor.position]
         coordinates = [self._compute_coordinate(index, scope) for index in element.indices]
         if not coordinates:
@@ -179,7 +157,7 @@ class Interpreter:
         fill = self._trace.description.find_fill_value(element.tensor.name, self._trace.attributes)
         return np.where(_are_inside(coordinates, array.shape), array[clipped], fill)
 
-    def _reduce(self, reduction: Reduction, scope: tuple[str, ...]) -> Array:
+    def _reduce(self, reduction: tdl.Reduction, scope: tuple[str, ...]) -> Array:
         inner_scope = scope + reduction.variables
         self._find_shape(inner_scope)
         body = self._compute_value(reduction.body, inner_scope)
@@ -189,7 +167,7 @@ class Interpreter:
         )
         return np.asarray(_REDUCERS[reduction.reducer](expanded_body, axis=tuple(range(len(scope), len(inner_scope)))))
 
-    def _call_opaque(self, element: OpaqueElement, scope: tuple[str, ...]) -> Array:
+    def _call_opaque(self, element: tdl.OpaqueElement, scope: tuple[str, ...]) -> Array:
         if element.function is None:
             raise self._make_error(
                 f"cannot be executed: the description does not show what {element.name} computes; write "
@@ -209,9 +187,9 @@ class Interpreter:
         return _as_numbers(elements).reshape(scope_shape)
 
     def _compute_argument(
-        self, argument: Value | TensorSlice, scope: tuple[str, ...], scope_shape: tuple[int, ...]
+        self, argument: tdl.Value | tdl.TensorSlice, scope: tuple[str, ...], scope_shape: tuple[int, ...]
     ) -> Array:
-        if not isinstance(argument, TensorSlice):
+        if not isinstance(argument, tdl.TensorSlice):
             return np.broadcast_to(self._compute_value(argument, scope), scope_shape)
         array = self._inputs[argument.tensor.position]
         sliced_dimensions = [d for d, index in enumerate(argument.indices) if index is None]

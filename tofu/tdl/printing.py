@@ -6,24 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import sympy
 
+from tofu.tdl import expression as tdl
 from tofu.tdl.description import Description
-from tofu.tdl.expression import (
-    AnyIndex,
-    AnyOf,
-    Call,
-    Constant,
-    Element,
-    Index,
-    OpaqueElement,
-    Position,
-    RandomElement,
-    Reduction,
-    TensorSlice,
-    Unread,
-    Value,
-    VariableSymbol,
-    WholeDimension,
-)
 from tofu.tdl.forms import Output
 from tofu.tdl.tensor import Tensor
 
@@ -91,11 +75,11 @@ class Printer:
         element = f"{name}[{', '.join(dimensions)}]"
         return f"{element} is not written" if output.value is None else f"{element} = {self.format_value(output.value)}"
 
-    def format_value(self, value: Value) -> str:
+    def format_value(self, value: tdl.Value) -> str:
         """Return a value as text."""
         return self._format_with_precedence(value)[0]
 
-    def format_index(self, index: Index) -> str:
+    def format_index(self, index: tdl.Index) -> str:
         """Return an index as a sum of terms. Constants come last."""
         terms = sorted(sympy.Add.make_args(sympy.expand(index.expression)), key=self._term_key)
         text = ""
@@ -107,58 +91,58 @@ class Printer:
         return text
 
     def _term_key(self, term: sympy.Expr) -> tuple[int, str]:
-        positions = [self._positions.get(s.name, 0) for s in term.free_symbols if isinstance(s, VariableSymbol)]
+        positions = [self._positions.get(s.name, 0) for s in term.free_symbols if isinstance(s, tdl.VariableSymbol)]
         return (min(positions, default=len(self._positions) + bool(term.is_Number)), "" if positions else str(term))
 
     def _format_term(self, term: sympy.Expr) -> str:
-        variables = [s for s in term.free_symbols if isinstance(s, VariableSymbol)]
+        variables = [s for s in term.free_symbols if isinstance(s, tdl.VariableSymbol)]
         if not variables or term == variables[0]:
             return str(term)
         stride = term / variables[0]
         return f"{stride}*{variables[0]}" if stride.is_Integer else f"{variables[0]}*{stride}"
 
-    def _format_indices(self, indices: tuple[AnyIndex | None, ...]) -> str:
+    def _format_indices(self, indices: tuple[tdl.AnyIndex | None, ...]) -> str:
         return ", ".join(self._format_coordinate(index) for index in indices)
 
-    def _format_coordinate(self, index: AnyIndex | None) -> str:
+    def _format_coordinate(self, index: tdl.AnyIndex | None) -> str:
         if index is None:
             return ":"
-        if isinstance(index, WholeDimension):
+        if isinstance(index, tdl.WholeDimension):
             return "Any" if index.position is None else f"Any({self.format_value(index.position)})"
-        if isinstance(index, AnyOf):
+        if isinstance(index, tdl.AnyOf):
             return f"Any({self.format_value(index.position)}, {self.format_index(index.first)}, {self.format_index(index.extent)})"
         return self.format_index(index)
 
-    def _format_with_precedence(self, value: Value) -> tuple[str, int]:
-        if isinstance(value, Constant):
+    def _format_with_precedence(self, value: tdl.Value) -> tuple[str, int]:
+        if isinstance(value, tdl.Constant):
             if isinstance(value.number, complex):
                 return f"({value.number:g})", _ATOM_PRECEDENCE
             return f"{value.number:g}", _ATOM_PRECEDENCE if value.number >= 0 else _NEGATION_PRECEDENCE
-        if isinstance(value, Position):
+        if isinstance(value, tdl.Position):
             text = self.format_index(value.index)
             return text, _INFIX["add"][1] if " " in text or "*" in text or text.startswith("-") else _ATOM_PRECEDENCE
-        if isinstance(value, Element):
+        if isinstance(value, tdl.Element):
             return f"{value.tensor.name}[{self._format_indices(value.indices)}]", _ATOM_PRECEDENCE
-        if isinstance(value, Reduction):
+        if isinstance(value, tdl.Reduction):
             return f"{value.reducer}({', '.join(value.variables)}: {self.format_value(value.body)})", _ATOM_PRECEDENCE
-        if isinstance(value, OpaqueElement):
+        if isinstance(value, tdl.OpaqueElement):
             return (
                 f"{value.name}({', '.join(map(self._format_argument, value.arguments))})[{self._format_indices(value.indices)}]",
                 _ATOM_PRECEDENCE,
             )
-        if isinstance(value, RandomElement):
+        if isinstance(value, tdl.RandomElement):
             return f"random({', '.join(map(self.format_value, value.arguments))})", _ATOM_PRECEDENCE
-        if isinstance(value, Unread):
+        if isinstance(value, tdl.Unread):
             return f"unread({self.format_value(value.element)})", _ATOM_PRECEDENCE
-        assert isinstance(value, Call)
+        assert isinstance(value, tdl.Call)
         return self._format_call(value)
 
-    def _format_argument(self, argument: Value | TensorSlice) -> str:
-        if isinstance(argument, TensorSlice):
+    def _format_argument(self, argument: tdl.Value | tdl.TensorSlice) -> str:
+        if isinstance(argument, tdl.TensorSlice):
             return f"{argument.tensor.name}[{self._format_indices(argument.indices)}]"
         return self.format_value(argument)
 
-    def _format_call(self, value: Call) -> tuple[str, int]:
+    def _format_call(self, value: tdl.Call) -> tuple[str, int]:
         if value.function == "negative":
             return f"-{self._format_operand(value.arguments[0], _NEGATION_PRECEDENCE)}", _NEGATION_PRECEDENCE
         if value.function not in _INFIX:
@@ -177,6 +161,6 @@ class Printer:
             precedence,
         )
 
-    def _format_operand(self, value: Value, least_precedence: int) -> str:
+    def _format_operand(self, value: tdl.Value, least_precedence: int) -> str:
         text, precedence = self._format_with_precedence(value)
         return text if precedence >= least_precedence else f"({text})"

@@ -4,35 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tofu.tdl.expression import (
-    Index,
-    OpaqueElement,
-    Operand,
-    RandomElement,
-    Reduction,
-    TensorSlice,
-    Value,
-    as_index,
-    as_value,
-)
+from tofu.tdl import expression as tdl
 from tofu.tdl.lambdas import call_with_variables, list_variables, read_extents, read_parameters
 
-Extents = Mapping[str, "Index | int"]
+Extents = Mapping[str, "tdl.Index | int"]
 
 
 def _reduce(
-    reducer: str, body: Callable[..., Operand], ndim: int | None, extents: Extents | None, names: str | None
-) -> Value:
+    reducer: str, body: Callable[..., tdl.Operand], ndim: int | None, extents: Extents | None, names: str | None
+) -> tdl.Value:
     parameters = read_parameters(body)
     variables = list_variables(parameters, reducer, "ndim", ndim, names)
     declared_extents = read_extents(extents, variables)
-    value = as_value(call_with_variables(body, variables))
-    return Reduction(reducer, variables, value, declared_extents, parameters.place)
+    value = tdl.as_value(call_with_variables(body, variables))
+    return tdl.Reduction(reducer, variables, value, declared_extents, parameters.place)
 
 
 def Sum(  # noqa: N802
-    body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
-) -> Value:
+    body: Callable[..., tdl.Operand],
+    *,
+    ndim: int | None = None,
+    extents: Extents | None = None,
+    names: str | None = None,
+) -> tdl.Value:
     """Return the sum of `body` over all values of its index variables.
 
     A lambda with a parameter `*s` needs the number of its variables, as `ndim=3`, or their names, as `names="b y0 y1"`.
@@ -42,22 +36,34 @@ def Sum(  # noqa: N802
 
 
 def Max(  # noqa: N802
-    body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
-) -> Value:
+    body: Callable[..., tdl.Operand],
+    *,
+    ndim: int | None = None,
+    extents: Extents | None = None,
+    names: str | None = None,
+) -> tdl.Value:
     """Return the largest value of `body` over all values of its index variables."""
     return _reduce("Max", body, ndim, extents, names)
 
 
 def Min(  # noqa: N802
-    body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
-) -> Value:
+    body: Callable[..., tdl.Operand],
+    *,
+    ndim: int | None = None,
+    extents: Extents | None = None,
+    names: str | None = None,
+) -> tdl.Value:
     """Return the smallest value of `body` over all values of its index variables."""
     return _reduce("Min", body, ndim, extents, names)
 
 
 def Prod(  # noqa: N802
-    body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
-) -> Value:
+    body: Callable[..., tdl.Operand],
+    *,
+    ndim: int | None = None,
+    extents: Extents | None = None,
+    names: str | None = None,
+) -> tdl.Value:
     """Return the product of `body` over all values of its index variables."""
     return _reduce("Prod", body, ndim, extents, names)
 
@@ -65,14 +71,14 @@ def Prod(  # noqa: N802
 class OpaqueResult:
     """The result of an opaque function: `result[i, j]` is an element."""
 
-    def __init__(self, function: Opaque, arguments: tuple[Value | TensorSlice, ...]) -> None:
+    def __init__(self, function: Opaque, arguments: tuple[tdl.Value | tdl.TensorSlice, ...]) -> None:
         self._function = function
         self._arguments = arguments
 
-    def __getitem__(self, key: object) -> Value:
+    def __getitem__(self, key: object) -> tdl.Value:
         keys = key if isinstance(key, tuple) else (key,)
-        indices = tuple(as_index(k) for k in keys)
-        return OpaqueElement(self._function.function, self._function.name, self._arguments, indices)
+        indices = tuple(tdl.as_index(k) for k in keys)
+        return tdl.OpaqueElement(self._function.function, self._function.name, self._arguments, indices)
 
 
 class Opaque:
@@ -86,14 +92,14 @@ class Opaque:
         self.function = function
         self.name = name
 
-    def __call__(self, *arguments: Operand | TensorSlice) -> OpaqueResult:
+    def __call__(self, *arguments: tdl.Operand | tdl.TensorSlice) -> OpaqueResult:
         """Return a result that can be indexed. Arguments are slices `t[b, :, :]` or numbers."""
-        return OpaqueResult(self, tuple(a if isinstance(a, TensorSlice) else as_value(a) for a in arguments))
+        return OpaqueResult(self, tuple(a if isinstance(a, tdl.TensorSlice) else tdl.as_value(a) for a in arguments))
 
 
 class Random:
     """A source of random numbers: `Random()(probability[i])` is a random number for each output element."""
 
-    def __call__(self, *arguments: Operand) -> Value:
+    def __call__(self, *arguments: tdl.Operand) -> tdl.Value:
         """Return a random number whose distribution depends on `arguments`."""
-        return RandomElement(tuple(as_value(argument) for argument in arguments))
+        return tdl.RandomElement(tuple(tdl.as_value(argument) for argument in arguments))

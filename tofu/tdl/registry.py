@@ -7,7 +7,6 @@ from importlib import import_module
 from pkgutil import iter_modules
 from threading import RLock
 from typing import Any as Anything
-from typing import overload
 
 from tofu.errors import DescriptionError
 from tofu.tdl.description import Description, Fill, Format, Parse, describe, keep_value
@@ -95,27 +94,6 @@ class Registry(Mapping[str, Description]):
         """Return a description without registering it. `options` are the keyword arguments of `Registry.op`."""
         return describe(function, names, parse=self._parse, format=self._format, **options)
 
-    @overload
-    def op(self, name: Callable[..., Anything], /) -> Description: ...
-
-    @overload
-    def op(
-        self,
-        name: str = ...,
-        /,
-        *names: str,
-        bound: Mapping[str, Bound] | None = ...,
-        corrects: Iterable[str] = ...,
-        starts: Iterable[str] = ...,
-        counts: Iterable[str] = ...,
-        pads: Iterable[str] = ...,
-        fill: Mapping[str, Fill] | None = ...,
-        needs: Mapping[int, tuple[int, ...]] | None = ...,
-        concrete: bool = ...,
-        advice: str = ...,
-        override: bool = ...,
-    ) -> Callable[[Callable[..., Anything]], Description]: ...
-
     def op(
         self,
         name: str | Callable[..., Anything] = "",
@@ -131,8 +109,8 @@ class Registry(Mapping[str, Description]):
         concrete: bool = False,
         advice: str = "",
         override: bool = False,
-    ) -> Description | Callable[[Callable[..., Anything]], Description]:
-        """Register a description of an operator.
+    ) -> Anything:
+        """Register a description of an operator. Use it as a decorator, with options or without.
 
         Each worker runs the framework's kernel on parts of the tensors. The options adapt the kernel to its part.
 

@@ -5,18 +5,7 @@ from __future__ import annotations
 import sympy
 
 from tofu.errors import DescriptionError, NotAffineError
-from tofu.tdl.expression import (
-    AnyIndex,
-    AnyOf,
-    Element,
-    ExtentSymbol,
-    Index,
-    TensorSlice,
-    Value,
-    WholeDimension,
-    as_index,
-    extent_symbol,
-)
+from tofu.tdl import expression as tdl
 from tofu.tdl.place import find_place
 
 
@@ -33,8 +22,8 @@ class Tensor:
         self.position = position
         self._extents_are_one = extents_are_one
         dimensions = range(len(extents_are_one))
-        self.extents: tuple[ExtentSymbol, ...] = tuple(extent_symbol(f"{name}.shape[{d}]") for d in dimensions)
-        self.shape: tuple[Index | int, ...] = concrete or tuple(Index(extent) for extent in self.extents)
+        self.extents: tuple[tdl.ExtentSymbol, ...] = tuple(tdl.extent_symbol(f"{name}.shape[{d}]") for d in dimensions)
+        self.shape: tuple[tdl.Index | int, ...] = concrete or tuple(tdl.Index(extent) for extent in self.extents)
 
     @property
     def ndim(self) -> int:
@@ -45,7 +34,7 @@ class Tensor:
         """Return True if `dimension` has length 1."""
         return self._extents_are_one[dimension]
 
-    def broadcast(self, *indices: Index) -> Value:
+    def broadcast(self, *indices: tdl.Index) -> tdl.Value:
         """Broadcast the tensor as NumPy does, and return the element at `indices`."""
         own_indices = indices[len(indices) - self.ndim :]
         if len(indices) < self.ndim:
@@ -53,10 +42,10 @@ class Tensor:
                 f"{find_place()}: {self.name} has {self.ndim} dimensions and is broadcast to {len(indices)} indices"
             )
         element = self[tuple(0 if self.is_one(d) else i for d, i in enumerate(own_indices))]
-        assert isinstance(element, Value)
+        assert isinstance(element, tdl.Value)
         return element
 
-    def __getitem__(self, key: object) -> Element | TensorSlice:
+    def __getitem__(self, key: object) -> tdl.Element | tdl.TensorSlice:
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) != self.ndim:
             raise DescriptionError(
@@ -64,24 +53,24 @@ class Tensor:
             )
         indices = tuple(self._read_index(d, k) for d, k in enumerate(keys))
         if any(index is None for index in indices):
-            return TensorSlice(self, indices)
-        return Element(self, tuple(index for index in indices if index is not None))
+            return tdl.TensorSlice(self, indices)
+        return tdl.Element(self, tuple(index for index in indices if index is not None))
 
-    def _read_index(self, dimension: int, key: object) -> AnyIndex | None:
+    def _read_index(self, dimension: int, key: object) -> tdl.AnyIndex | None:
         if isinstance(key, slice):
             if key != slice(None):
                 raise DescriptionError(
                     f"{find_place()}: only whole slices, `:`, are supported, not {key} of {self.name}"
                 )
             return None
-        if isinstance(key, (WholeDimension, AnyOf)):
+        if isinstance(key, (tdl.WholeDimension, tdl.AnyOf)):
             return key
-        if isinstance(key, Value):
+        if isinstance(key, tdl.Value):
             raise NotAffineError(
                 f"{find_place()}: dimension {dimension} of {self.name} is indexed by data. Write Any(...) around "
                 "the index: the whole dimension is then read"
             )
-        return as_index(key)
+        return tdl.as_index(key)
 
     def __repr__(self) -> str:
         return f"{self.name}[{', '.join(map(str, self.shape))}]"
@@ -89,4 +78,4 @@ class Tensor:
 
 def is_single_variable(index: object, variable: sympy.Symbol) -> bool:
     """Return True if the expression `index` is just `variable`."""
-    return isinstance(index, Index) and index.expression == variable
+    return isinstance(index, tdl.Index) and index.expression == variable

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any as Anything
 
 from tofu.errors import DescriptionError, UnsupportedError
@@ -40,6 +41,21 @@ class Trace:
     outputs: tuple[Output, ...]
     output_extents: tuple[tuple[ExtentSymbol, ...], ...]
     definitions: Mapping[str, tuple[Definition, ...]]
+
+    def order_variables(self) -> list[str]:
+        """Return the index variables. A variable follows those on whose lengths its own length depends."""
+        name_by_symbol = {extent_symbol(f"{name}.extent"): name for name in self.definitions}
+        needed = {
+            name: [name_by_symbol[symbol] for symbol in first.extent.free_symbols & name_by_symbol.keys()]
+            for name, (first, *_) in self.definitions.items()
+        }
+        try:
+            return list(TopologicalSorter(needed).static_order())
+        except CycleError as error:
+            raise DescriptionError(
+                f"{self.description.place}: the extents of {' and '.join(error.args[1][1:])} depend on each other; declare one "
+                "with extents="
+            ) from error
 
     def __str__(self) -> str:
         return format_description(self.description, self.attributes, self.tensors, self.outputs, self.definitions)

@@ -4,45 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tofu.tdl.expression import (
-    AnyOf,
-    Call,
-    Element,
-    OpaqueElement,
-    RandomElement,
-    Reduction,
-    TensorSlice,
-    Unread,
-    Value,
-    WholeDimension,
-)
+from tofu.tdl import expression as tdl
 
 
-def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
+def positions_inside(indices: tuple[object, ...]) -> tuple[tdl.Value, ...]:
     """Return the formulas inside data-dependent indices, such as `value` in `t[Any(value)]`."""
-    positions = (index.position for index in indices if isinstance(index, (WholeDimension, AnyOf)))
+    positions = (index.position for index in indices if isinstance(index, (tdl.WholeDimension, tdl.AnyOf)))
     return tuple(position for position in positions if position is not None)
 
 
-def children(value: Value) -> tuple[Value, ...]:
+def children(value: tdl.Value) -> tuple[tdl.Value, ...]:
     """Return the operands of a formula, such as `a` and `b` of `a + b`. Formulas in indices are also operands."""
-    if isinstance(value, (Call, RandomElement)):
+    if isinstance(value, (tdl.Call, tdl.RandomElement)):
         return value.arguments
-    if isinstance(value, Reduction):
+    if isinstance(value, tdl.Reduction):
         return (value.body,)
-    if isinstance(value, Element):
+    if isinstance(value, tdl.Element):
         return positions_inside(value.indices)
-    if isinstance(value, Unread):
+    if isinstance(value, tdl.Unread):
         return (value.element,)
-    if isinstance(value, OpaqueElement):
-        argument_values: list[Value] = []
+    if isinstance(value, tdl.OpaqueElement):
+        argument_values: list[tdl.Value] = []
         for argument in value.arguments:
-            argument_values += positions_inside(argument.indices) if isinstance(argument, TensorSlice) else (argument,)
+            argument_values += (
+                positions_inside(argument.indices) if isinstance(argument, tdl.TensorSlice) else (argument,)
+            )
         return tuple(argument_values)
     return ()
 
 
-def walk(value: Value) -> Iterator[Value]:
+def walk(value: tdl.Value) -> Iterator[tdl.Value]:
     """Yield a formula, its operands, their operands, and so on."""
     stack = [value]
     while stack:
@@ -51,10 +42,10 @@ def walk(value: Value) -> Iterator[Value]:
         stack.extend(reversed(children(node)))
 
 
-def accesses(value: Value) -> Iterator[Element | TensorSlice]:
+def accesses(value: tdl.Value) -> Iterator[tdl.Element | tdl.TensorSlice]:
     """Yield each read of a tensor in a formula."""
     for node in walk(value):
-        if isinstance(node, Element):
+        if isinstance(node, tdl.Element):
             yield node
-        elif isinstance(node, OpaqueElement):
-            yield from (argument for argument in node.arguments if isinstance(argument, TensorSlice))
+        elif isinstance(node, tdl.OpaqueElement):
+            yield from (argument for argument in node.arguments if isinstance(argument, tdl.TensorSlice))

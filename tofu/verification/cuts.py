@@ -163,11 +163,9 @@ def _infer_shapes_of_parts(forward: Kernel, geometry: Geometry) -> Geometry | No
         for shapes in pieces
     }
     outputs = output_dimensions_of_splits.pop()
-    return (
-        None
-        if output_dimensions_of_splits or -1 in outputs
-        else replace(geometry, outputs=outputs, pieces=tuple(pieces))
-    )
+    if output_dimensions_of_splits or -1 in outputs:
+        return None
+    return replace(geometry, outputs=outputs, pieces=tuple(pieces))
 
 
 def infer_part(forward: Kernel, geometry: Geometry, split: int, part: int) -> tuple[Shape, ...] | None:

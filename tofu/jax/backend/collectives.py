@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from math import prod
 from typing import Any, NamedTuple
 
@@ -199,10 +199,6 @@ def _find_minimum(array: Any, axis_names: tuple[str, ...]) -> Any:
     return lax.pmin(array, axis_names)
 
 
-def _find_product(array: Any, axis_names: tuple[str, ...]) -> Any:
-    return _reduce_in_parts(jnp.prod, array, axis_names)  # XLA lacks products over devices
-
-
 def _reduce_in_parts(along_dimension: Callable[..., Any], array: Any, axis_names: tuple[str, ...]) -> Any:
     count = lax.psum(1, axis_names)
     if array.size <= 2:  # each device reduces all elements, which transfers no more bytes
@@ -217,16 +213,13 @@ def _reorder_negative(integers: Any) -> Any:
     return jnp.where(integers < 0, integers ^ jnp.iinfo(integers.dtype).max, integers)
 
 
-def _find_lowest(dtype: Any) -> Any:
-    if jnp.issubdtype(dtype, jnp.complexfloating):
-        return complex(-np.inf, -np.inf)  # complex numbers are ordered by their real part, then by their imaginary part
-    return -jnp.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min
-
-
-def _find_highest(dtype: Any) -> Any:
-    if jnp.issubdtype(dtype, jnp.complexfloating):
-        return complex(np.inf, np.inf)
-    return jnp.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).max
+def _find_limit(sign: int, dtype: Any) -> Any:
+    """Return the largest number of a type, or the smallest one for `sign=-1`."""
+    if jnp.issubdtype(dtype, jnp.complexfloating):  # ordered by their real part, then by their imaginary part
+        return complex(sign * np.inf, sign * np.inf)
+    if jnp.issubdtype(dtype, jnp.floating):
+        return sign * jnp.inf
+    return jnp.iinfo(dtype).max if sign > 0 else jnp.iinfo(dtype).min
 
 
 def _convert_fill(fill: float, dtype: Any) -> Any:
@@ -234,7 +227,7 @@ def _convert_fill(fill: float, dtype: Any) -> Any:
         return fill
     if jnp.issubdtype(dtype, jnp.bool_):
         return fill > 0
-    return _find_highest(dtype) if fill > 0 else _find_lowest(dtype)
+    return _find_limit(1 if fill > 0 else -1, dtype)
 
 
 class _Reducer(NamedTuple):
@@ -251,7 +244,8 @@ class _Reducer(NamedTuple):
 
 _REDUCERS = {
     "Sum": _Reducer(lax.psum, jnp.add, jnp.sum, lambda _: 0),
-    "Max": _Reducer(_find_maximum, jnp.maximum, jnp.max, _find_lowest),
-    "Min": _Reducer(_find_minimum, jnp.minimum, jnp.min, _find_highest),
-    "Prod": _Reducer(_find_product, jnp.multiply, jnp.prod, lambda _: 1),
+    "Max": _Reducer(_find_maximum, jnp.maximum, jnp.max, partial(_find_limit, -1)),
+    "Min": _Reducer(_find_minimum, jnp.minimum, jnp.min, partial(_find_limit, 1)),
+    "Prod": _Reducer(partial(_reduce_in_parts, jnp.prod), jnp.multiply, jnp.prod, lambda _: 1),
 }
+"""XLA has no product over devices."""

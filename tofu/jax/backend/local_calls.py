@@ -7,7 +7,7 @@ position in the complete array, and have a rule in this module.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
@@ -123,44 +123,38 @@ class LocalCall:
         return self.workers.take_part(result, boxes)
 
 
+@dataclass(frozen=True)
 class CallMaker:
     """A factory that makes a `LocalCall` for each equation of a step.
 
     `overwriting` is the result of `find_overwriting_updates`.
     """
 
-    def __init__(
-        self,
-        choices: Choices,
-        values: Sequence[ProgramValue],
-        workers: WorkerSelection,
-        overwriting: Collection[int] = (),
-    ) -> None:
-        self._choices, self._values, self._workers = choices, values, workers
-        self._overwriting = overwriting
-        self._known_attributes: dict[Hashable, list[dict[str, Any]]] = {}  # equal operators share an access object
+    choices: Choices
+    values: Sequence[ProgramValue]
+    workers: WorkerSelection
+    overwriting: Collection[int] = ()
+    _known_attributes: dict[Hashable, list[dict[str, Any]]] = field(default_factory=dict)  # equal operators share these
 
     def make(self, equation: Equation, compute: Compute) -> LocalCall:
         """Return the call that computes an equation. Raise InternalError if workers need different parameters."""
-        access = self._choices.problem.accesses[compute.operator]
+        access = self.choices.problem.accesses[compute.operator]
         attributes_by_worker = self._find_attributes(access, compute)
         parameters = share_parameters(equation, attributes_by_worker)
-        repeated = find_repeated_elements(equation, access, count_own_positions(self._choices, compute.operator))
-        output_boxes = [self._values[number].boxes for number in compute.outputs]
-        is_overwriting = equation.outputs[0] in self._overwriting
-        return LocalCall(
-            equation, parameters, attributes_by_worker, output_boxes, self._workers, repeated, is_overwriting
-        )
+        repeated = find_repeated_elements(equation, access, count_own_positions(self.choices, compute.operator))
+        boxes = [self.values[number].boxes for number in compute.outputs]
+        is_overwriting = equation.outputs[0] in self.overwriting
+        return LocalCall(equation, parameters, attributes_by_worker, boxes, self.workers, repeated, is_overwriting)
 
     def _find_attributes(self, access: OperatorAccess, compute: Compute) -> list[dict[str, Any]]:
         shard_shapes = [
-            tuple(self._values[number].shape for number in numbers) for numbers in (compute.inputs, compute.outputs)
+            tuple(self.values[number].shape for number in numbers) for numbers in (compute.inputs, compute.outputs)
         ]
-        key = id(access), self._choices.operators[compute.operator].tobytes(), *shard_shapes
+        key = id(access), self.choices.operators[compute.operator].tobytes(), *shard_shapes
         if key not in self._known_attributes:
             self._known_attributes[key] = [
                 access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shard_shapes)
-                for part in list_parts(self._choices, compute.operator)
+                for part in list_parts(self.choices, compute.operator)
             ]
         return self._known_attributes[key]
 

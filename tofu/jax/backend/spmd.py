@@ -65,8 +65,7 @@ class SpmdProgram:
     @cached_property
     def calls(self) -> CallMaker:
         """Factory for the calls that compute equations on shards."""
-        overwriting = find_overwriting_updates(self.step)
-        return CallMaker(self.choices, self.lockstep.values, self.workers, overwriting)
+        return CallMaker(self.choices, self.lockstep.values, self.workers, find_overwriting_updates(self.step))
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
@@ -215,5 +214,4 @@ class SpmdProgram:
         names: dict[int, list[str]] = {}
         for name, dimension in zip(self.workers.axis_names, layout, strict=True):
             names.setdefault(dimension, []).append(name)
-        dimension_names = [tuple(names.get(d, ())) or None for d in range(max(names, default=REPLICATED) + 1)]
-        return PartitionSpec(*dimension_names)
+        return PartitionSpec(*(tuple(names.get(d, ())) or None for d in range(max(names, default=REPLICATED) + 1)))

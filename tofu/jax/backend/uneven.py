@@ -193,8 +193,7 @@ class UnevenArray:
                 f"An array of shape {self.shape} has parts on devices of other processes, and cannot be read whole in one. Read its "
                 "addressable_shards, or jnp.asarray(...), in all processes, which gathers it."
             )
-        array = self.parts.restore(np.asarray(self.joined))
-        return np.asarray(array, dtype)
+        return np.asarray(self.parts.restore(np.asarray(self.joined)), dtype)
 
     def __jax_array__(self) -> jax.Array:
         array: jax.Array = self.parts.restore_on_devices(self.joined)

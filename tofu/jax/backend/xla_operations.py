@@ -132,8 +132,7 @@ class Kernels:
     def _gather(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
         (value,), (result,) = reads, equation.outputs
         dimension = equation.params[ALONG[equation.primitive.name]]
-        leading_extents = self._types[value].shape[:dimension]
-        if prod(leading_extents) <= 1:
+        if prod(self._types[value].shape[:dimension]) <= 1:
             yield Operation(equation.primitive.name, reads, equation.outputs)
             return
         if (value, dimension) not in self._reordered:

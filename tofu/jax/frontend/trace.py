@@ -14,6 +14,7 @@ from jax.extend import core
 
 from tdl_ops.jax import WHOLE
 from tofu.errors import UnsupportedError, raise_together
+from tofu.jax.frontend import versions
 from tofu.jax.frontend.constants import copy_constants
 from tofu.jax.frontend.control_flow import enter_branches, enter_scan, list_bodies
 from tofu.jax.frontend.empty import is_empty, make_empty
@@ -30,22 +31,6 @@ from tofu.jax.frontend.static_leaves import (
     is_static,
 )
 from tofu.jax.frontend.trees import check_tree, rebuild
-from tofu.jax.frontend.versions import (
-    CALLS,
-    CHECKPOINTS,
-    PASSED_THROUGH,
-    UNKNOWN_LINE,
-    Line,
-    find_body,
-    find_line,
-    find_platform,
-    find_scope,
-    find_solver,
-    forget_sharding,
-    is_constraint,
-    list_parameters,
-    use_default_promotion,
-)
 from tofu.jax.kernels.equations import describe_kernel
 from tofu.jax.kernels.mapped import inline_in_bodies, inline_shard_map
 from tofu.jax.kernels.tracing import tracing_step
@@ -84,7 +69,7 @@ def trace_step(
         structures.append(structure)
         return arrays
 
-    shapes_of_arguments = jax.tree.map(forget_sharding, [leaves for leaves, _ in flat_arguments])
+    shapes_of_arguments = jax.tree.map(versions.forget_sharding, [leaves for leaves, _ in flat_arguments])
     with tracing_step(), without_cudnn():
         closed, shapes = jax.make_jaxpr(run, return_shape=True)(*shapes_of_arguments)
     if closed.effects:
@@ -101,9 +86,9 @@ def trace_step(
     return step, Traced(closed, shapes, structures[-1])
 
 
-def _list_effects(jaxpr: core.Jaxpr, call_line: Line = UNKNOWN_LINE) -> Iterator[str]:
+def _list_effects(jaxpr: core.Jaxpr, call_line: versions.Line = versions.UNKNOWN_LINE) -> Iterator[str]:
     for equation in jaxpr.eqns:
-        equation_line = find_line(equation, call_line)
+        equation_line = versions.find_line(equation, call_line)
         bodies = list_bodies(equation.params)
         inner_effects = [name for body in bodies for name in _list_effects(body.jaxpr, equation_line)]
         yield from inner_effects
@@ -194,7 +179,7 @@ class StepBuilder:
         constants: Sequence[Any],
         arguments: Sequence[Operand],
         scope: str = "",
-        line: Line = UNKNOWN_LINE,
+        line: versions.Line = versions.UNKNOWN_LINE,
         checkpoint: int | None = None,
     ) -> list[Operand]:
         """Add the equations of a jaxpr, called with `arguments`. Return its results."""
@@ -205,11 +190,11 @@ class StepBuilder:
                 eqn = inline_in_bodies(eqn)
             equation = Equation(
                 eqn.primitive,
-                list_parameters(eqn),
+                versions.list_parameters(eqn),
                 tuple(self._read(values, x) for x in eqn.invars),
                 (),
-                "/".join(filter(None, (scope, find_scope(eqn)))),
-                find_line(eqn, line),
+                "/".join(filter(None, (scope, versions.find_scope(eqn)))),
+                versions.find_line(eqn, line),
                 checkpoint,
             )
             outputs = self._add_equation(eqn, equation)
@@ -230,7 +215,7 @@ class StepBuilder:
         types = map(self.find_type, operands)
         shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type) for type_ in types]
         first_added = len(self.equations)
-        with use_default_promotion():
+        with versions.use_default_promotion():
             closed = jax.make_jaxpr(function)(*shapes)
         results = self.inline_closed(closed, operands, equation, scope)
         self.equations[first_added:] = [
@@ -259,27 +244,27 @@ class StepBuilder:
 
     def _add_equation(self, eqn: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
         name = eqn.primitive.name
-        if is_constraint(eqn):
+        if versions.is_constraint(eqn):
             constraint = "device or sharding of jax.device_put" if name == "device_put" else "sharding constraint"
             subject = f"The {constraint} at {equation.line} is"
-            if name in CALLS:
+            if name in versions.CALLS:
                 subject = f"The shardings that jax.jit was given for {eqn.params['name']} are"
             warnings.warn(
                 f"{subject} left out: the plan chooses all shardings. Fix some of them with hints= of tofu.jax.partition.",
                 stacklevel=2,
             )
-        if name in CALLS or name in CHECKPOINTS:
+        if name in versions.CALLS or name in versions.CHECKPOINTS:
             return self._inline_call(eqn, equation)
         if name == "custom_linear_solve":
-            solver, operands = find_solver(eqn, equation.inputs)
+            solver, operands = versions.find_solver(eqn, equation.inputs)
             return self.inline_closed(solver, operands, equation)
         if name == "scan":
             return enter_scan(self, eqn, equation)
         if name == "platform_index":
-            return [Literal(np.asarray(find_platform(eqn), np.int32), read_type(eqn.outvars[0].aval))]
+            return [Literal(np.asarray(versions.find_platform(eqn), np.int32), read_type(eqn.outvars[0].aval))]
         if name == "cond" and (results := enter_branches(self, eqn, equation)) is not None:
             return results
-        if name in PASSED_THROUGH:
+        if name in versions.PASSED_THROUGH:
             return equation.inputs[: len(eqn.outvars)]
         if name == "shard_map":
             return self.inline_closed(inline_shard_map(eqn, equation.line), equation.inputs, equation)
@@ -293,8 +278,8 @@ class StepBuilder:
         return outputs
 
     def _inline_call(self, eqn: core.JaxprEqn, equation: Equation) -> list[Operand]:
-        body, checkpoint = find_body(eqn), equation.checkpoint
-        if eqn.primitive.name in CHECKPOINTS:
+        body, checkpoint = versions.find_body(eqn), equation.checkpoint
+        if eqn.primitive.name in versions.CHECKPOINTS:
             checkpoint, self.checkpoints = self.checkpoints, self.checkpoints + 1
         name = str(eqn.params.get("name") or "")
         scope = "/".join(filter(None, (equation.scope, "" if name == "<lambda>" else name)))

@@ -101,8 +101,7 @@ def find_body(equation: JaxprEqn) -> ClosedJaxpr:
 
 def _trace_expansion(primitive: Any) -> ClosedJaxpr:
     def run(*flat: Any) -> list[Any]:
-        leaves: list[Any] = jax.tree.leaves(primitive.expand(*jax.tree.unflatten(primitive.in_tree, flat)))
-        return leaves
+        return list(jax.tree.leaves(primitive.expand(*jax.tree.unflatten(primitive.in_tree, flat))))
 
     shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in primitive.in_avals_flat]
     return jax.make_jaxpr(run)(*shapes)
@@ -134,8 +133,7 @@ def find_platform(equation: JaxprEqn) -> int:
 
 def find_key_implementation(dtype: Any) -> str:
     """Return the name of the random generator for keys of a dtype, such as "threefry2x32"."""
-    name: str = dtype._impl.name
-    return name
+    return str(dtype._impl.name)
 
 
 def find_scope(equation: JaxprEqn) -> str:

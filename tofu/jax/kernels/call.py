@@ -63,8 +63,7 @@ class KernelCall:
 
     def bind(self, *operands: Any) -> list[Any]:
         """Call the kernel and return its results."""
-        results: list[Any] = self.primitive.bind(*operands, **self.parameters)
-        return results
+        return list(self.primitive.bind(*operands, **self.parameters))
 
     def find_shapes(self, operands: Sequence[Any]) -> list[Any]:
         """Return the shapes and types of the results, as `jax.ShapeDtypeStruct`s."""

@@ -28,8 +28,7 @@ def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
 
     def run(*operands: Any) -> Sequence[Any]:
         # If the primitive itself were bound, XLA would partition it once more.
-        results: Sequence[Any] = primitive.impl(*operands, **parameters)
-        return results
+        return list(primitive.impl(*operands, **parameters))
 
     is_backward, (_, has_bias_gradient) = primitive.name == BACKWARD, parameters["variadic_args"]
     has_extra_result = has_bias_gradient if is_backward else parameters["is_training"]

@@ -64,8 +64,7 @@ def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., 
                 return function(*operands)
             inlined = rewrite_jaxpr(closed.jaxpr, _inline_equation)
         rewritten = ClosedJaxpr(rewrite_jaxpr(inlined, lambda equation: [equation]), closed.consts)
-        results: Sequence[Any] = jaxpr_as_fun(rewritten)(*operands)
-        return results
+        return list(jaxpr_as_fun(rewritten)(*operands))
 
     return run
 

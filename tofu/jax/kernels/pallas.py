@@ -166,8 +166,7 @@ class _PallasCall:
             ]
             sizes = {axis: extents[f"grid{axis}"] * positions for axis, positions in group_sizes.items()}
             grid = [sizes.get(axis, size) for axis, size in enumerate(self.grid)]
-            results: Sequence[Any] = self.primitive.bind(*operands, **resize_grid(self.parameters, grid, shapes))
-            return results
+            return list(self.primitive.bind(*operands, **resize_grid(self.parameters, grid, shapes)))
 
         return run
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
@@ -53,14 +53,6 @@ class SplitRule:
     def attributes(self) -> dict[str, tuple[Dimensions, ...]]:
         """The rule as attributes of an operator, for `tdl_ops.jax.kernels`."""
         return {"split_inputs": self.inputs, "split_outputs": self.outputs}
-
-    def keep(self, axes: Collection[str]) -> SplitRule:
-        """Return a copy that splits only along `axes`."""
-
-        def keep_axes(groups: tuple[Dimensions, ...]) -> tuple[Dimensions, ...]:
-            return tuple(tuple(d if d and d[0] in axes else () for d in group) for group in groups)
-
-        return SplitRule(keep_axes(self.inputs), keep_axes(self.outputs))
 
     def differentiate(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> SplitRule:
         """Return the rule of the kernel's gradient (vector-Jacobian product).
@@ -178,15 +170,14 @@ def read_rule(access: OperatorAccess) -> SplitRule:
     Keep only axes along which the workers' results are concatenated or summed.
     """
     access = without_nested_axes(access)
-    rule = SplitRule(
-        tuple(tuple(_read_dimension(row, access) for row in read.rows) for read in access.inputs),
-        tuple(tuple(_read_dimension(row, access) for row in written.rows) for written in access.outputs),
-    )
-    return rule.keep({name for axis, name in enumerate(access.axes) if _is_independent(access, axis)})
+    name_by_axis = {axis: name for axis, name in enumerate(access.axes) if _is_independent(access, axis)}
 
+    def read_dimension(row: Row) -> Dimension:
+        axis, size = row.terms[0] if row.terms else (-1, 0)
+        return (name_by_axis[axis], size) if axis in name_by_axis else ()
 
-def _read_dimension(row: Row, access: OperatorAccess) -> Dimension:
-    return (access.axes[row.terms[0][0]], row.terms[0][1]) if row.terms else ()
+    inputs, outputs = ([tuple(map(read_dimension, x.rows)) for x in each] for each in (access.inputs, access.outputs))
+    return SplitRule(tuple(inputs), tuple(outputs))
 
 
 def _is_independent(access: OperatorAccess, axis: int) -> bool:

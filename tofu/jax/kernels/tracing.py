@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 from jax.experimental.xla_metadata import set_xla_metadata
@@ -23,29 +23,24 @@ def expect_described() -> None:
     _has_described = True
 
 
-@contextmanager
-def tracing_step() -> Iterator[None]:
+def tracing_step() -> AbstractContextManager[None]:
     """Turn each call of a described function in the `with` block into one equation.
 
     JAX does not reuse these traces after the block.
     """
-    token = _is_tracing.set(True)
-    try:
-        with set_xla_metadata(tofu="step") if _has_described else nullcontext():
-            yield
-    finally:
-        _is_tracing.reset(token)
+    return _set_tracing(True, "step")
+
+
+def within_kernel() -> AbstractContextManager[None]:
+    """In the `with` block, run described functions as if they had no description."""
+    return _set_tracing(False, "kernel") if _is_tracing.get() else nullcontext()
 
 
 @contextmanager
-def within_kernel() -> Iterator[None]:
-    """In the `with` block, run described functions as if they had no description."""
-    if not _is_tracing.get():
-        yield
-        return
-    token = _is_tracing.set(False)
+def _set_tracing(is_tracing: bool, mark: str) -> Iterator[None]:
+    token = _is_tracing.set(is_tracing)
     try:
-        with set_xla_metadata(tofu="kernel"):
+        with set_xla_metadata(tofu=mark) if _has_described else nullcontext():
             yield
     finally:
         _is_tracing.reset(token)

@@ -57,8 +57,7 @@ def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence
     mapping = params["grid_mapping"]
     blocks = []
     for block, shape in zip(mapping.block_mappings, shapes, strict=True):
-        array = getattr(block, _find_array(block))
-        resized = array.update(shape=shape)
+        resized = getattr(block, _find_array(block)).update(shape=shape)
         blocks.append(replace(block, **{_find_array(block): resized}))
     outputs = [
         aval.update(shape=shape)

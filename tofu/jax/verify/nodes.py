@@ -56,11 +56,6 @@ class EquationCase:
         """Name of the primitive, such as "add"."""
         return str(self.equation.primitive.name)
 
-    @property
-    def has_keys(self) -> bool:
-        """True if an operand or result contains random keys (`jax.random.key`)."""
-        return any(type_.is_key for type_ in (*self.types, *self.output_types))
-
     @cached_property
     def values(self) -> Mapping[str, Any]:
         """Parameters that may depend on the shape of a shard, such as `start_indices`."""

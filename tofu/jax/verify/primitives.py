@@ -84,7 +84,8 @@ def analyse_node(description: Description, node: EquationCase) -> OperatorAccess
 
 def _compare_numbers(node: EquationCase, description: Description) -> NodeReport:
     report = NodeReport(node.op, None, "", (), ())
-    if node.has_keys or not all(map(_is_exact, (*node.inputs, *node.outputs))):
+    has_keys = any(type_.is_key for type_ in (*node.types, *node.output_types))
+    if has_keys or not all(map(_is_exact, (*node.inputs, *node.outputs))):
         reason = "not executed: keys and large integers are no numbers of the interpreter's"
         return replace(report, checked=reason)
     try:
@@ -99,8 +100,7 @@ def _compare_numbers(node: EquationCase, description: Description) -> NodeReport
     too_large = {n: error for n, error in errors.items() if not error <= limit}
     problems = tuple(f"output {n} of the description is off by {error:.1e}" for n, error in too_large.items())
     compared = tuple(Comparison(n, Compared.NUMBERS, count_numbers(value, output)) for n, (value, output) in pairs)
-    largest = max(errors.values(), default=0.0)
-    return replace(report, description_error=largest, problems=problems, compared=compared)
+    return replace(report, description_error=max(errors.values(), default=0.0), problems=problems, compared=compared)
 
 
 def _is_exact(array: Array) -> bool:

@@ -69,7 +69,7 @@ def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -
     """Count the results for `primitives`, by default for all described primitives."""
     described = set(primitives or DESCRIPTIONS.built_in - list_lacking())
     comparisons_by_op: dict[str, set[Compared]] = defaultdict(set)
-    counts = Counter[str]()
+    counts = Counter(signatures=0, strategies=0, pairs=0, overlapping=0, refused=0)
     for verified in (verified for result in results for verified in result.verified):
         report = verified.report
         if set(report.outputs) <= report.compared_outputs:
@@ -87,13 +87,9 @@ def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -
         tuple(sorted(by_parts)),
         tuple(sorted(described.intersection(WHOLE))),
         tuple(sorted(described.difference(by_numbers, by_parts, WHOLE))),
-        counts["signatures"],
-        counts["strategies"],
-        counts["pairs"],
-        counts["overlapping"],
-        sum(len(result.missing) for result in results),
-        sum(len(result.explained) for result in results),
-        counts["refused"],
+        missing=sum(len(result.missing) for result in results),
+        explained=sum(len(result.explained) for result in results),
+        **counts,
     )
 
 
