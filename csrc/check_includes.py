@@ -24,7 +24,7 @@ FOLDERS = {
     "core/bounds": "core/base core/elimination",
     "core/search": "core/base core/graph core/geometry core/cost core/elimination core/bounds",
     "core/program": "core/base core/graph core/geometry core/cost",
-    "cuda": "core/program",
+    "cuda": "core/base core/program",
     "nnvm/base": "core/base core/program cuda",
     "nnvm/graph": "core/base core/program nnvm/base",
     "nnvm/fetch": "core/base core/program cuda nnvm/base nnvm/graph",
@@ -32,7 +32,7 @@ FOLDERS = {
     "nnvm/execution": "core/base core/program nnvm/base nnvm/graph nnvm/fetch nnvm/parts",
     "nnvm/memory": "core/base core/program nnvm/base nnvm/graph nnvm/fetch nnvm/execution",
     "nnvm/autograd": "nnvm/base",
-    "bindings": "core/graph core/geometry core/cost core/search core/program cuda"
+    "bindings": "core/base core/graph core/geometry core/cost core/search core/program cuda"
     " nnvm/base nnvm/graph nnvm/fetch nnvm/execution nnvm/memory nnvm/autograd",
 }
 

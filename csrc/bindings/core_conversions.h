@@ -7,11 +7,10 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
-#include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "core/base/text.h"
 #include "core/cost/cost.h"
 #include "core/geometry/geometry.h"
 #include "core/graph/graph.h"
@@ -28,9 +27,7 @@ using ChoiceArray =
     pybind11::array_t<int32_t, pybind11::array::c_style | pybind11::array::forcecast>;
 
 inline std::vector<std::vector<int>> ToChoices(const ChoiceArray& array, const char* name) {
-  if (array.ndim() != 2)
-    throw std::invalid_argument(std::string(name) +
-                                " must be an array of two dimensions, [count, rounds]");
+  if (array.ndim() != 2) Refuse(name, " must be an array of two dimensions, [count, rounds]");
   std::vector<std::vector<int>> choices(array.shape(0));
   const int32_t* row = array.data();
   for (auto& one : choices) {

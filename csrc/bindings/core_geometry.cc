@@ -5,11 +5,11 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "bindings/core_conversions.h"
+#include "core/base/text.h"
 #include "core/geometry/geometry.h"
 
 namespace py = pybind11;
@@ -20,7 +20,7 @@ namespace {
 
 Subject ToSubject(const std::string& kind, int id) {
   if (kind != "operator" && kind != "tensor")
-    throw std::invalid_argument("kind '" + kind + "': must be 'operator' or 'tensor'");
+    Refuse("kind '", kind, "': must be 'operator' or 'tensor'");
   return {kind == "tensor", id};
 }
 
@@ -29,8 +29,7 @@ std::vector<int> FeasibleChoices(const Graph& graph, const std::vector<int64_t>&
   const WorkerGrid grid(factors);
   const Subject subject = ToSubject(kind, id);
   if (prefix.size() >= factors.size()) {
-    throw std::invalid_argument("a prefix of " + std::to_string(prefix.size()) +
-                                " choices leaves no round of " + std::to_string(factors.size()));
+    Refuse("a prefix of ", prefix.size(), " choices leaves no round of ", factors.size());
   }
   CheckChoice(graph, grid, subject, prefix);
   const int followed = subject.is_tensor ? -1 : graph.op(graph.ChoiceRoot(id)).follows_tensor;

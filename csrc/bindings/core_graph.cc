@@ -5,13 +5,12 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <stdexcept>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "bindings/core_conversions.h"
+#include "core/base/text.h"
 #include "core/graph/graph.h"
 
 namespace py = pybind11;
@@ -41,9 +40,8 @@ std::vector<Row> ToRows(const std::vector<RowTuple>& tuples) {
 /*! \brief (tensor, rows, addend_axes, fill[, is_held[, is_read]]). */
 Input ToInput(const py::sequence& fields) {
   if (fields.size() < 4 || fields.size() > 6) {
-    throw std::invalid_argument(
-        "an input is (tensor, rows, addend_axes, fill[, is_held[, is_read]]), not " +
-        std::to_string(fields.size()) + " values");
+    Refuse("an input is (tensor, rows, addend_axes, fill[, is_held[, is_read]]), not ",
+           fields.size(), " values");
   }
   Input input;
   input.tensor = fields[0].cast<int>();
@@ -61,9 +59,8 @@ Output ToOutput(const OutputTuple& tuple) {
   output.rows = ToRows(std::get<1>(tuple));
   for (int combine : std::get<2>(tuple)) {
     if (combine < 0 || combine > 3) {
-      throw std::invalid_argument(
-          "combine " + std::to_string(combine) +
-          " is none of CONCAT = 0, REDUCE = 1, REPLICATE = 2, OVERLAP_ADD = 3");
+      Refuse("combine ", combine,
+             " is none of CONCAT = 0, REDUCE = 1, REPLICATE = 2, OVERLAP_ADD = 3");
     }
     output.combine.push_back(static_cast<Combine>(combine));
   }
@@ -73,9 +70,8 @@ Output ToOutput(const OutputTuple& tuple) {
 void SetAbsent(const std::vector<AbsentTuple>& absent, Operator* op) {
   for (const auto& [slot, dimension, row] : absent) {
     if (slot >= op->inputs.size() + op->outputs.size()) {
-      throw std::invalid_argument("tensor " + std::to_string(slot) +
-                                  " lacks a dimension, and the operator has " +
-                                  std::to_string(op->inputs.size() + op->outputs.size()));
+      Refuse("tensor ", slot, " lacks a dimension, and the operator has ",
+             op->inputs.size() + op->outputs.size());
     }
     Absent& own = slot < op->inputs.size() ? op->inputs[slot].absent
                                            : op->outputs[slot - op->inputs.size()].absent;
@@ -111,11 +107,8 @@ int AddOperatorLike(Graph* graph, int model, const std::vector<int>& inputs,
                     int same_choice_as) {
   Operator op = graph->op(model);
   if (inputs.size() != op.inputs.size() || outputs.size() != op.outputs.size()) {
-    throw std::invalid_argument("an operator like operator " + std::to_string(model) + " takes " +
-                                std::to_string(op.inputs.size()) + " inputs and gives " +
-                                std::to_string(op.outputs.size()) + " outputs, not " +
-                                std::to_string(inputs.size()) + " and " +
-                                std::to_string(outputs.size()));
+    Refuse("an operator like operator ", model, " takes ", op.inputs.size(), " inputs and gives ",
+           op.outputs.size(), " outputs, not ", inputs.size(), " and ", outputs.size());
   }
   for (size_t i = 0; i < inputs.size(); ++i) op.inputs[i].tensor = inputs[i];
   for (size_t i = 0; i < outputs.size(); ++i) op.outputs[i].tensor = outputs[i];
@@ -166,8 +159,8 @@ void RegisterGraph(py::module_* module) {
       .def("uneven_axes", &Graph::UnevenAxes, py::arg("operator"))
       .def("choice_root", &Graph::ChoiceRoot, py::arg("operator"))
       .def("__repr__", [](const Graph& graph) {
-        return "<Graph of " + std::to_string(graph.num_operators()) + " operators and " +
-               std::to_string(graph.num_tensors()) + " tensors>";
+        return Text("<Graph of ", graph.num_operators(), " operators and ", graph.num_tensors(),
+                    " tensors>");
       });
 }
 

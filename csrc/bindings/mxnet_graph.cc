@@ -2,8 +2,6 @@
  * \file mxnet_graph.cc
  * \brief Bindings of training_graph, graph_info and inference.
  */
-#include <optional>
-
 #include "bindings/mxnet_conversions.h"
 #include "nnvm/execution/operator_clone.h"
 #include "nnvm/graph/graph_info.h"
@@ -15,40 +13,49 @@ namespace {
 namespace py = pybind11;
 using namespace nnvm_layer;  // NOLINT(build/namespaces)
 
-py::dict NodeToPython(uint32_t id, const NodeInfo& node) {
+/*! \brief A node of a graph, in the topological order of nnvm::IndexedGraph; see tofu/_mxnet.pyi.
+ */
+py::dict NodeToPython(const nnvm::IndexedGraph& index, uint32_t id) {
+  const nnvm::Node& node = *index[id].source;
+  const nnvm::Op* op = node.op();
+  std::vector<EntryRef> inputs;
+  for (const auto& entry : index[id].inputs) inputs.emplace_back(entry.node_id, entry.index);
   py::dict result;
   result["id"] = id;
-  result["name"] = node.name;
-  result["op"] = node.op;
-  result["attrs"] = node.attrs;
-  result["inputs"] = node.inputs;
-  result["control_deps"] = node.control_deps;
-  result["num_outputs"] = node.num_outputs;
-  result["entry"] = node.entry;
-  result["is_backward"] = node.is_backward;
-  result["is_layer_backward"] = node.is_layer_backward;
-  result["is_aux"] = node.is_aux;
-  result["mutable_inputs"] = node.mutable_inputs;
-  result["ignored_inputs"] = node.ignored_inputs;
+  result["name"] = node.attrs.name;
+  result["op"] = op == nullptr ? "null" : op->name;
+  result["attrs"] = node.attrs.dict;
+  result["inputs"] = inputs;
+  result["control_deps"] =
+      std::vector<uint32_t>(index[id].control_deps.begin(), index[id].control_deps.end());
+  result["num_outputs"] = node.num_outputs();
+  result["entry"] = index.entry_id(id, 0);  // position of output 0 among all entries of the graph
+  result["is_backward"] = GetOpAttr<nnvm::TIsBackward>(op, "TIsBackward");
+  result["is_layer_backward"] = GetOpAttr<bool>(op, "TIsLayerOpBackward");
+  result["is_aux"] = index.mutable_input_nodes().count(id) != 0;
+  result["mutable_inputs"] = ListMutableInputs(node.attrs);
+  result["ignored_inputs"] = ListIgnoredInputs(node.attrs);
   return result;
 }
 
 py::list NodesToPython(SymbolHandle symbol) {
+  const nnvm::Graph graph = GraphOf(symbol);
+  const nnvm::IndexedGraph& index = graph.indexed_graph();
   py::list result;
-  uint32_t id = 0;
-  for (const NodeInfo& node : ListNodes(symbol)) result.append(NodeToPython(id++, node));
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) result.append(NodeToPython(index, id));
   return result;
 }
 
-py::dict OperatorToPython(const std::string& op) {
-  const OperatorInfo info = DescribeOperator(op);
+/*! \throw dmlc::Error if no operator has this name */
+py::dict OperatorToPython(const std::string& name) {
+  const nnvm::Op* op = nnvm::Op::Get(name);
   py::dict result;
-  result["is_backward"] = info.is_backward;
-  result["is_layer_backward"] = info.is_layer_backward;
-  result["stateful"] = info.stateful;
-  result["has_infer_shape"] = info.has_infer_shape;
-  result["is_random"] = info.is_random;
-  result["input_names"] = info.input_names;
+  result["is_backward"] = GetOpAttr<nnvm::TIsBackward>(op, "TIsBackward");
+  result["is_layer_backward"] = GetOpAttr<bool>(op, "TIsLayerOpBackward");
+  result["stateful"] = nnvm::Op::GetAttr<mxnet::FCreateOpState>("FCreateOpState").contains(op);
+  result["has_infer_shape"] = nnvm::Op::GetAttr<mxnet::FInferShape>("FInferShape").contains(op);
+  result["is_random"] = IsRandom(op);
+  result["input_names"] = ListInputNames(op);
   return result;
 }
 
@@ -68,10 +75,10 @@ py::object InferOperatorToPython(const std::string& op,
   for (const auto& input : inputs) {
     shapes.push_back(MaybeShape{input.has_value(), input.value_or(Extents())});
   }
-  const OperatorShapes result = InferOperator(op, attrs, shapes);
-  if (!result.available) return py::none();
+  const auto inferred = InferOperator(op, attrs, shapes);
+  if (!inferred) return py::none();
   py::list outputs;
-  for (const MaybeShape& shape : result.outputs) outputs.append(ToPython(shape));
+  for (const MaybeShape& shape : *inferred) outputs.append(ToPython(shape));
   return outputs;
 }
 

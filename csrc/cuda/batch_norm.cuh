@@ -12,13 +12,11 @@ namespace tofu::cuda {
  * mean, 1 / std. A fixed gamma becomes 1 in training. */
 template <typename T, bool kIsGlobal>
 struct BatchNormApply : CellRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   struct Group {
     Real center, inverse_std, scale, beta;
   };
-  using CellRule::CellRule;
 
   TOFU_DEVICE double Statistic(int input, Index c) const {
     return kIsGlobal ? static_cast<double>(a.Input<Real>(input)[c])
@@ -44,13 +42,11 @@ struct BatchNormApply : CellRule {
 /*! \brief d_out, data, mean, 1 / std -> sums of d_out, and of d_out * normalised data */
 template <typename T>
 struct BatchNormBackwardSums : TwoSumsRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   struct Group {
     double center, inverse_std;
   };
   static constexpr int kStreams = 2;
-  using TwoSumsRule::TwoSumsRule;
   TOFU_DEVICE Group Prepare(Index c) const {
     return Group{static_cast<double>(a.Input<Real>(2)[c]),
                  static_cast<double>(a.Input<Real>(3)[c])};
@@ -66,13 +62,11 @@ struct BatchNormBackwardSums : TwoSumsRule {
  * d_out * normalised data -> d_data, d_gamma, d_beta. Changes the moving statistics in place. */
 template <typename T>
 struct BatchNormBackwardApply : CellRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 2;
   struct Group {
     Real center, offset, slope, scale;
   };
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index c) const {
     const Real inverse_std = a.Input<Real>(3)[c];

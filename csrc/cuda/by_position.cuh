@@ -12,11 +12,9 @@ namespace tofu::cuda {
 /*! \brief indices -> on_value at each, off_value elsewhere */
 template <typename T>
 struct OneHot : CellRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 0;
   typedef Index Group;  // the position of the line's index
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const { return a.positions.Locate(a.tensors[0], line); }
   TOFU_DEVICE Real Cell(const Group& meant, const Place& at, const T*) const {
@@ -27,11 +25,9 @@ struct OneHot : CellRule {
 /*! \brief data, lengths -> data, off_value from each sequence's end on */
 template <typename T>
 struct SequenceMask : CellRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   typedef Index Group;  // positions of the line that are kept
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     return a.positions.CountBefore(a.tensors[1], line / a.positions.lines);

@@ -81,6 +81,7 @@ TOFU_DEVICE bool AreAligned(const PartArguments& arguments) {
 /*! \brief The elements that a thread processes at once, with the inputs that are read for them. */
 template <typename T, int kStreams, Packing kPacking>
 struct Batch {
+  typedef T Element;
   typedef typename SumType<T>::type Real;
   static constexpr bool kPacked = kPacking != Packing::kApart;
   static constexpr int kCells = kPacked ? kBytesOfBatch / sizeof(T) : kCellsApart;

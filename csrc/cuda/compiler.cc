@@ -16,6 +16,7 @@
 #include <memory>
 #include <sstream>
 
+#include "core/base/text.h"
 #include "cuda/driver.h"
 
 namespace tofu::cuda {
@@ -184,8 +185,8 @@ std::string ChooseArchitecture(ComputeCapability capability) {
     if (one <= capability) best = std::max(best, one);
   }
   if (best == 0) {
-    throw CudaError("this NVRTC does not compile for GPUs of compute capability " +
-                    std::to_string(capability / 10) + "." + std::to_string(capability % 10));
+    throw CudaError(Text("this NVRTC does not compile for GPUs of compute capability ",
+                         capability / 10, ".", capability % 10));
   }
   return (best == capability ? "sm_" : "compute_") + std::to_string(best);
 }

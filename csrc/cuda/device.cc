@@ -5,10 +5,12 @@
 
 #include <memory>
 
+#include "core/base/text.h"
+
 namespace tofu::cuda {
 namespace {
 
-std::string NameOf(int ordinal) { return "gpu(" + std::to_string(ordinal) + ")"; }
+std::string NameOf(int ordinal) { return Text("gpu(", ordinal, ")"); }
 
 }  // namespace
 
@@ -117,7 +119,7 @@ DeviceMemory::DeviceMemory(const Device& device, size_t bytes) : device_(&device
   if (bytes == 0) return;
   const ContextScope scope(device);
   CheckStatus(GetDriver().cuMemAlloc(&address_, bytes),
-              "allocating " + std::to_string(bytes) + " bytes on " + NameOf(device.ordinal()));
+              Text("allocating ", bytes, " bytes on ", NameOf(device.ordinal())));
 }
 
 DeviceMemory::DeviceMemory(const Device& device, const void* from, size_t bytes)
@@ -137,7 +139,7 @@ void DeviceMemory::CopyTo(void* to, size_t bytes) const {
   CheckStatus(GetDriver().cuStreamSynchronize(nullptr),
               "waiting for " + NameOf(device_->ordinal()));
   CheckStatus(GetDriver().cuMemcpyDtoH(to, address_, bytes),
-              "copying " + std::to_string(bytes) + " bytes from " + NameOf(device_->ordinal()));
+              Text("copying ", bytes, " bytes from ", NameOf(device_->ordinal())));
 }
 
 DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
@@ -162,8 +164,8 @@ void Launch(const Device& device, const KernelLaunch& launch, void* argument) {
   CheckStatus(
       GetDriver().cuLaunchKernel(launch.function, launch.blocks, launch.blocks_y, 1, launch.threads,
                                  1, 1, 0, launch.stream, arguments, nullptr),
-      "launching " + std::to_string(launch.blocks) + " x " + std::to_string(launch.blocks_y) +
-          " blocks on " + NameOf(device.ordinal()));
+      Text("launching ", launch.blocks, " x ", launch.blocks_y, " blocks on ",
+           NameOf(device.ordinal())));
 }
 
 }  // namespace tofu::cuda

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/base/text.h"
+
 namespace tofu::cuda {
 namespace {
 
@@ -74,8 +76,8 @@ void DeviceFetch::CheckOverlap(const FetchCall& call) const {
     const auto* input = static_cast<const char*>(call.inputs[i]);
     const char* input_end = input + NumBytes(geometry_.inputs[i], geometry_.element_bytes);
     if (input < output_end && output < input_end) {
-      throw CudaError("a fetch on a GPU cannot overwrite its input " + std::to_string(i) +
-                      ": give it an output of its own");
+      throw CudaError(Text("a fetch on a GPU cannot overwrite its input ", i,
+                           ": give it an output of its own"));
     }
   }
 }
@@ -90,8 +92,8 @@ const void* DeviceFetch::Stage(size_t input, const FetchCall& call, Address to) 
   CheckStatus(GetDriver().cuMemcpyPeerAsync(
                   to, device_.context(), reinterpret_cast<Address>(call.inputs[input]) + begin,
                   owner.context(), static_cast<size_t>(staged_bytes(input)), call.stream),
-              "copying to gpu(" + std::to_string(device_.ordinal()) +
-                  ") what it cannot read of gpu(" + std::to_string(owner.ordinal()) + ")");
+              Text("copying to gpu(", device_.ordinal(), ") what it cannot read of gpu(",
+                   owner.ordinal(), ")"));
   return reinterpret_cast<const void*>(to - begin);
 }
 

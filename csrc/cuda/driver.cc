@@ -7,6 +7,8 @@
 
 #include <cstdlib>
 
+#include "core/base/text.h"
+
 namespace tofu::cuda {
 namespace {
 
@@ -47,8 +49,8 @@ Driver LoadDriver() {
   Find(library, path, "cuLaunchKernel", &driver.cuLaunchKernel);
   const Status status = driver.cuInit(0);
   if (status != kSuccess) {
-    throw CudaError("the CUDA driver finds no GPU that it can use (cuInit gives " +
-                    std::to_string(status) + ")");
+    throw CudaError(
+        Text("the CUDA driver finds no GPU that it can use (cuInit gives ", status, ")"));
   }
   return driver;
 }
@@ -64,8 +66,8 @@ void CheckStatus(Status status, const std::string& action) {
   if (status == kSuccess) return;
   const char* text = nullptr;
   GetDriver().cuGetErrorString(status, &text);
-  throw CudaError(action + " failed: " + (text != nullptr ? text : "unknown reason") +
-                  " (CUDA error " + std::to_string(status) + ")");
+  throw CudaError(Text(action, " failed: ", (text != nullptr ? text : "unknown reason"),
+                       " (CUDA error ", status, ")"));
 }
 
 void* FindSymbol(void* library, const std::string& path, const std::string& name) {

@@ -61,7 +61,7 @@ TOFU_DEVICE void ReduceCells(const PartArguments& arguments, const Rule& rule, I
     TOFU_UNROLL
     for (int b = 0; b < Cells::kCells; ++b) {
       if (!batch.has(b)) continue;
-      typename Rule::Element streams[Rule::kStreams];
+      typename Cells::Element streams[Rule::kStreams];
       batch.Gather(b, streams);
       const int g = batch.group(b);
       results[g].Merge(rule.Cell(prepared[g], batch.place(b), streams));
@@ -96,10 +96,10 @@ TOFU_DEVICE void MergeLanes(const PartLayout& layout, const ThreadPlace& at, Res
 
 /*! \brief Merge rule.Cell(group, place, inputs) of all elements of a group and pass it to
  * rule.Store. If several blocks share a group, a second launch merges their results. */
-template <typename Members, Packing kPacking, typename Rule>
+template <typename T, typename Members, Packing kPacking, typename Rule>
 TOFU_DEVICE void ReduceGroups(const PartArguments& arguments, const Rule& rule) {
   typedef typename Rule::Result Result;
-  typedef Batch<typename Rule::Element, Rule::kStreams, kPacking> Cells;
+  typedef Batch<T, Rule::kStreams, kPacking> Cells;
   TOFU_SHARED Result shared[kPartThreads];
   const PartLayout& layout = arguments.layout;
   const ThreadPlace at(layout);
@@ -138,7 +138,6 @@ TOFU_DEVICE void ReduceGroups(const PartArguments& arguments, const Rule& rule) 
 
 /*! \brief Base of rules that write each element. */
 struct CellRule {
-  TOFU_DEVICE explicit CellRule(const PartArguments& arguments) : a(arguments) {}
   template <typename Group>
   TOFU_DEVICE void Finish(const Group&, Index) const {}
   const PartArguments& a;
@@ -152,7 +151,7 @@ TOFU_DEVICE void ComputeBatch(const Rule& rule, const typename Rule::Group* prep
   TOFU_UNROLL
   for (int b = 0; b < Cells::kCells; ++b) {
     if (!batch.has(b)) continue;
-    typename Rule::Element streams[Rule::kStreams > 0 ? Rule::kStreams : 1];
+    typename Cells::Element streams[Rule::kStreams > 0 ? Rule::kStreams : 1];
     batch.Gather(b, streams);
     values[b] = rule.Cell(prepared[batch.group(b)], batch.place(b), streams);
   }
@@ -180,9 +179,9 @@ TOFU_DEVICE void MapCells(const PartArguments& arguments, const Rule& rule,
  *
  * Neighbours that are written at once must be aligned.
  */
-template <typename Members, Packing kPacking, typename Rule>
+template <typename T, typename Members, Packing kPacking, typename Rule>
 TOFU_DEVICE void MapGroups(const PartArguments& arguments, const Rule& rule) {
-  typedef Batch<typename Rule::Element, Rule::kStreams, kPacking> Cells;
+  typedef Batch<T, Rule::kStreams, kPacking> Cells;
   const PartLayout& layout = arguments.layout;
   const ThreadPlace at(layout);
   const Index lane = BlockIndex(1) * static_cast<Index>(layout.lanes) + at.lane;
@@ -205,11 +204,11 @@ TOFU_DEVICE void MapGroups(const PartArguments& arguments, const Rule& rule) {
 
 }  // namespace tofu::cuda
 
-#define TOFU_PART_PACKED(name, loop, members, packing, ...)              \
-  TOFU_KERNEL(tofu::cuda::kPartThreads)                                  \
-  TOFU_TYPED(name)(tofu::cuda::PartArguments arguments) {                \
-    tofu::cuda::loop<tofu::cuda::members, tofu::cuda::Packing::packing>( \
-        arguments, tofu::cuda::__VA_ARGS__(arguments));                  \
+#define TOFU_PART_PACKED(name, loop, members, packing, ...)                            \
+  TOFU_KERNEL(tofu::cuda::kPartThreads)                                                \
+  TOFU_TYPED(name)(tofu::cuda::PartArguments arguments) {                              \
+    tofu::cuda::loop<TOFU_ELEMENT, tofu::cuda::members, tofu::cuda::Packing::packing>( \
+        arguments, tofu::cuda::__VA_ARGS__{arguments});                                \
   }
 
 /*! \brief Entry points of a loop over groups by a rule, for data of type TOFU_TYPE: one for each

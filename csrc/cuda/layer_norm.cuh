@@ -11,13 +11,11 @@ namespace tofu::cuda {
 /*! \brief data, gamma, beta, sum, squares -> out, mean, std */
 template <typename T>
 struct LayerNormApply : CellRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   struct Group {
     Real mean, std;
   };
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     const double variance = a.Input<double>(4)[line] / a.count;
@@ -57,11 +55,9 @@ TOFU_DEVICE Deviation<typename SumType<T>::type> DeviationOf(const PartArguments
  * data */
 template <typename T>
 struct LayerNormBackwardSums : TwoSumsRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   typedef Deviation<Real> Group;
   static constexpr int kStreams = 2;
-  using TwoSumsRule::TwoSumsRule;
   TOFU_DEVICE Group Prepare(Index line) const { return DeviationOf<T>(a, line); }
   TOFU_DEVICE SumPair Cell(const Group& group, const Place& at, const T* cell) const {
     const double scaled =
@@ -74,10 +70,8 @@ struct LayerNormBackwardSums : TwoSumsRule {
  * a position. */
 template <typename T>
 struct LayerNormBackwardParameters : TwoSumsRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 2;
-  using TwoSumsRule::TwoSumsRule;
   TOFU_DEVICE SumPair Cell(Index, const Place& at, const T* cell) const {
     const double d_out = static_cast<double>(cell[0]);
     const Real normal = DeviationOf<T>(a, at.other).Normalise(cell[1]);
@@ -92,14 +86,12 @@ struct LayerNormBackwardParameters : TwoSumsRule {
 /*! \brief d_out, data, gamma, mean, std, both sums -> d_data */
 template <typename T>
 struct LayerNormBackwardApply : CellRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 2;
   struct Group {
     Deviation<Real> deviation;
     Real common, projected;
   };
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     const double share = 1.0 / a.count;

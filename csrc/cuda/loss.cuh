@@ -12,10 +12,8 @@ namespace tofu::cuda {
 /*! \brief data -> number of elements above the threshold */
 template <typename T>
 struct ValidCells : SumRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
-  using SumRule::SumRule;
   TOFU_DEVICE Sum Cell(Index, const Place&, const T* cell) const {
     const Real threshold = static_cast<Real>(static_cast<T>(static_cast<Real>(a.valid_thresh)));
     return Sum{static_cast<Real>(cell[0]) > threshold ? 1.0 : 0.0};
@@ -25,11 +23,9 @@ struct ValidCells : SumRule {
 /*! \brief data, that number -> d_data, which is constant */
 template <typename T>
 struct MakeLossGradient : CellRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 0;
   typedef Real Group;  // of every cell
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index) const {
     const double count = *a.Input<double>(1);
@@ -41,11 +37,9 @@ struct MakeLossGradient : CellRule {
 /*! \brief data -> data times a number of its type */
 template <typename T>
 struct Scale : CellRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   typedef Real Group;  // the factor
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index) const {
     return static_cast<Real>(static_cast<T>(static_cast<Real>(a.labels.scale)));

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <mutex>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "core/base/text.h"
 #include "cuda/device_fetch.h"
 
 namespace tofu::cuda {
@@ -54,11 +54,10 @@ void CheckPeerReads(int reader, int owner) {
   if (right.count({reader, owner}) > 0) return;
   if (!ReadsWhatIsThere(reader, owner)) {
     throw CudaError(
-        "gpu(" + std::to_string(reader) + ") reads other bytes from the memory of gpu(" +
-        std::to_string(owner) +
-        ") than are there, as happens where an IOMMU stands between them: turn it off in "
-        "the BIOS or with iommu=pt, or set TOFU_STAGE_FETCHES=1, which has the driver "
-        "copy instead");
+        Text("gpu(", reader, ") reads other bytes from the memory of gpu(", owner,
+             ") than are there, as happens where an IOMMU stands between them: turn it off in "
+             "the BIOS or with iommu=pt, or set TOFU_STAGE_FETCHES=1, which has the driver "
+             "copy instead"));
   }
   right.insert({reader, owner});
 }

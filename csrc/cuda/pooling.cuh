@@ -11,11 +11,9 @@ namespace tofu::cuda {
 /*! \brief data -> data / elements of the window */
 template <typename T>
 struct DivideByWindow : CellRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   typedef Real Group;  // elements of the window
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index position) const {
     return static_cast<Real>(a.window.CountCells(position));

@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
+#include "core/base/text.h"
 #include "core/program/strided_piece.h"
 
 namespace tofu::cuda {
@@ -100,7 +99,7 @@ void AppendRecord(const PiecePart& piece, FetchTable* table) {
   }
   const int64_t tiles = (static_cast<int64_t>(record.num_items) + kTileItems - 1) / kTileItems;
   if (table->tiles + tiles > std::numeric_limits<int32_t>::max()) {
-    throw std::invalid_argument("a fetch has more than 2^31 tiles");
+    Refuse("a fetch has more than 2^31 tiles");
   }
   table->tiles += static_cast<uint32_t>(tiles);
   table->pieces.push_back(record);
@@ -176,8 +175,7 @@ Divider MakeDivider(uint32_t divisor) {
 
 FetchTable PrepareFetch(const FetchGeometry& geometry, int alignment, int64_t max_items) {
   if (geometry.inputs.size() > static_cast<size_t>(kMaxInputs)) {
-    throw std::invalid_argument("a fetch reads " + std::to_string(geometry.inputs.size()) +
-                                " arrays; on a GPU it may read " + std::to_string(kMaxInputs));
+    Refuse("a fetch reads ", geometry.inputs.size(), " arrays; on a GPU it may read ", kMaxInputs);
   }
   int64_t bytes = geometry.element_bytes;
   for (int64_t extent : geometry.shape) bytes *= extent;

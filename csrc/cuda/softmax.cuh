@@ -19,24 +19,19 @@ struct Largest {
 
 /*! \brief data -> maximum of each line */
 template <typename T>
-struct SoftmaxMaximum {
-  typedef T Element;
+struct SoftmaxMaximum : SumRule {
   typedef typename SumType<T>::type Real;
   typedef Largest<Real> Result;
-  typedef Index Group;
   static constexpr int kStreams = 1;
-  TOFU_DEVICE explicit SoftmaxMaximum(const PartArguments& arguments) : a(arguments) {}
   TOFU_DEVICE Result Nothing() const {
     return Result{static_cast<Real>(BitsAs<float>(0xff800000u))};  // minus infinity
   }
-  TOFU_DEVICE Group Prepare(Index line) const { return line; }
   TOFU_DEVICE Result Cell(Index, const Place&, const T* cell) const {
     return Result{static_cast<Real>(cell[0])};
   }
   TOFU_DEVICE void Store(Index line, const Result& largest) const {
     StoreElement<T>(a, 0, line, largest.value);
   }
-  const PartArguments& a;
 };
 
 /*! \brief Divide by the temperature, unless it is 1. */
@@ -65,10 +60,8 @@ TOFU_DEVICE Real Exponential(Real value) {
 /*! \brief data, maximum -> sum of exp((data - maximum) / temperature) */
 template <typename T>
 struct SoftmaxSum : SumRule {
-  typedef T Element;
   typedef typename SumType<T>::type Group;  // the maximum
   static constexpr int kStreams = 1;
-  using SumRule::SumRule;
   TOFU_DEVICE Group Prepare(Index line) const { return static_cast<Group>(a.Input<T>(1)[line]); }
   TOFU_DEVICE Sum Cell(const Group& largest, const Place&, const T* cell) const {
     return Sum{static_cast<double>(Exponential<T>(ScaledCell(a, cell[0], largest)))};
@@ -78,14 +71,12 @@ struct SoftmaxSum : SumRule {
 /*! \brief data, maximum, sum -> softmax, or log_softmax if `kIsLog` */
 template <typename T, bool kIsLog>
 struct SoftmaxApply : CellRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   struct Group {
     Real largest;
     Real sum;  // or its logarithm
   };
   static constexpr int kStreams = 1;
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     const double sum = a.Input<double>(2)[line];
@@ -101,9 +92,7 @@ struct SoftmaxApply : CellRule {
 /*! \brief d_out, out -> sum of d_out * out; of d_out, the only input, if `kIsLog` */
 template <typename T, bool kIsLog>
 struct SoftmaxBackwardSum : SumRule {
-  typedef T Element;
   static constexpr int kStreams = kIsLog ? 1 : 2;
-  using SumRule::SumRule;
   TOFU_DEVICE Sum Cell(Index, const Place&, const T* cell) const {
     const double d_out = static_cast<double>(cell[0]);
     return Sum{kIsLog ? d_out : d_out * static_cast<double>(cell[kStreams - 1])};
@@ -113,11 +102,9 @@ struct SoftmaxBackwardSum : SumRule {
 /*! \brief d_out, out, sum -> d_data */
 template <typename T, bool kIsLog>
 struct SoftmaxBackwardApply : CellRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   typedef Real Group;  // the sum
   static constexpr int kStreams = 2;
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     return static_cast<Real>(a.Input<double>(2)[line]);

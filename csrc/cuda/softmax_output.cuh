@@ -18,9 +18,7 @@ TOFU_DEVICE int ClassOf(const T& label) {
 /*! \brief label -> number of labels that are not ignored */
 template <typename T>
 struct ValidLabels : SumRule {
-  typedef T Element;
   static constexpr int kStreams = 1;
-  using SumRule::SumRule;
   TOFU_DEVICE Sum Cell(Index, const Place&, const T* label) const {
     return Sum{ClassOf(label[0]) != a.labels.ignored ? 1.0 : 0.0};
   }
@@ -29,14 +27,12 @@ struct ValidLabels : SumRule {
 /*! \brief out, label -> d_data, divided by the number of valid labels if that is the third input */
 template <typename T>
 struct SoftmaxOutputGradient : CellRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 1;
   struct Group {
     Index wanted;  // class of the line's label, relative to the first one here
     Real scale;
   };
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     const int wanted = ClassOf(a.Input<T>(1)[line]);

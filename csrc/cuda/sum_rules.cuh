@@ -13,7 +13,6 @@ namespace tofu::cuda {
 struct SumRule {
   typedef Sum Result;  // for rules that prepare nothing for a group
   typedef Index Group;
-  TOFU_DEVICE explicit SumRule(const PartArguments& arguments) : a(arguments) {}
   TOFU_DEVICE Sum Nothing() const { return Sum{0}; }
   TOFU_DEVICE Index Prepare(Index group) const { return group; }
   TOFU_DEVICE void Store(Index group, const Sum& sum) const {
@@ -25,7 +24,6 @@ struct SumRule {
 /*! \brief Base of rules that compute two sums. */
 struct TwoSumsRule : SumRule {
   typedef SumPair Result;
-  using SumRule::SumRule;
   TOFU_DEVICE SumPair Nothing() const { return SumPair{0, 0}; }
   TOFU_DEVICE void Store(Index group, const SumPair& sums) const {
     StoreElement<double>(a, 0, group, sums.first);
@@ -36,9 +34,7 @@ struct TwoSumsRule : SumRule {
 /*! \brief data -> sum of each group. */
 template <typename T>
 struct DataSum : SumRule {
-  typedef T Element;
   static constexpr int kStreams = 1;
-  using SumRule::SumRule;
   TOFU_DEVICE Sum Cell(Index, const Place&, const T* cell) const {
     return Sum{static_cast<double>(cell[0])};
   }
@@ -47,10 +43,8 @@ struct DataSum : SumRule {
 /*! \brief data, sum -> sum of (data - mean)^2 of each group. */
 template <typename T>
 struct DataSquares : SumRule {
-  typedef T Element;
   typedef double Group;  // the mean
   static constexpr int kStreams = 1;
-  using SumRule::SumRule;
   TOFU_DEVICE Group Prepare(Index group) const { return a.Input<double>(1)[group] / a.count; }
   TOFU_DEVICE Sum Cell(const Group& mean, const Place&, const T* cell) const {
     const double deviation = static_cast<double>(cell[0]) - mean;

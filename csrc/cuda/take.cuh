@@ -17,10 +17,8 @@ TOFU_DEVICE Index CellOfRow(const PartArguments& a, Index rows, Index row, const
 /*! \brief table, indices -> rows, zeros for rows of other parts */
 template <typename T>
 struct Take : CellRule {
-  typedef T Element;
   typedef Index Group;  // the row
   static constexpr int kStreams = 0;
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index index) const { return a.positions.Locate(a.tensors[1], index); }
 };
@@ -46,14 +44,12 @@ TOFU_DEVICE void ComputeBatch(const Take<T>& rule, const Index* prepared, const 
  * additions. */
 template <typename T>
 struct TakeBackward : CellRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   struct Group {
     Index begin;  // of the row's keys
     Index end;
   };
   static constexpr int kStreams = 0;
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index row) const {
     return Group{a.sorting.begins[row], a.sorting.begins[row + 1]};
@@ -82,10 +78,8 @@ TOFU_DEVICE void ComputeBatch(const TakeBackward<T>& rule,
  * result, [outer][1][inner]. */
 template <typename T>
 struct Pick : CellRule {
-  typedef T Element;
   typedef Index Group;  // there is only one
   static constexpr int kStreams = 0;
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index group) const { return group; }
   TOFU_DEVICE typename SumType<T>::type Cell(const Group&, const Place& at, const T*) const {
@@ -99,14 +93,12 @@ struct Pick : CellRule {
 /*! \brief d_out, an index per line -> d_data */
 template <typename T>
 struct PickBackward : CellRule {
-  typedef T Element;
   typedef typename SumType<T>::type Real;
   static constexpr int kStreams = 0;
   struct Group {
     Index row;
     Real d_out;
   };
-  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     return Group{a.positions.LocateOnLine(a.tensors[1], line),

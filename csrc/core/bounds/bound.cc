@@ -130,14 +130,13 @@ void MessagePassing::SendMessage(const Edge& edge, const std::vector<int64_t>& s
   if (edge.is_first) {
     std::fill(message.begin(), message.end(), kInfinite);
     for (size_t x = 0; x < bytes.rows; ++x) {
-      LowerTo(share[x] - back[x], bytes.entries.data() + x * bytes.columns, bytes.columns,
-              message.data());
+      LowerTo(share[x] - back[x], bytes.row(x), bytes.columns, message.data());
     }
   } else {
     std::vector<int64_t> base = share;
     for (size_t y = 0; y < base.size(); ++y) base[y] -= back[y];
     for (size_t x = 0; x < bytes.rows; ++x)
-      message[x] = LeastSum(base.data(), bytes.entries.data() + x * bytes.columns, bytes.columns);
+      message[x] = LeastSum(base.data(), bytes.row(x), bytes.columns);
   }
   SubtractLeast(&message);
 }
@@ -196,7 +195,7 @@ ByteMatrix MessagePassing::ComputeRest(size_t pair,
   for (size_t x = 0; x < share.size(); ++x) (is_first_later ? of_row : of_column)[x] -= share[x];
   ByteMatrix rest = *table.bytes;
   for (size_t x = 0; x < rest.rows; ++x) {
-    int64_t* row = rest.entries.data() + x * rest.columns;
+    int64_t* row = rest.row(x);
     for (size_t y = 0; y < rest.columns; ++y) row[y] -= of_row[x] + of_column[y];
   }
   return rest;
@@ -228,7 +227,7 @@ int64_t MessagePassing::ComputeBound(std::vector<std::vector<int64_t>>* reduced)
     std::vector<int64_t> rows(rest.rows, kInfinite);
     std::vector<int64_t> columns(rest.columns, kInfinite);
     for (size_t x = 0; x < rows.size(); ++x) {
-      const int64_t* row = rest.entries.data() + x * rest.columns;
+      const int64_t* row = rest.row(x);
       rows[x] = *std::min_element(row, row + rest.columns);
       LowerTo(0, row, rest.columns, columns.data());
     }

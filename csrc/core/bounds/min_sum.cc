@@ -3,11 +3,9 @@
  */
 #include "core/bounds/min_sum.h"
 
-#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <set>
-#include <utility>
 
 #include "core/base/parallel.h"
 #include "core/bounds/bucket_blocks.h"

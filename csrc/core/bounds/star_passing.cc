@@ -130,12 +130,12 @@ std::vector<int64_t> LeastOfPair(const ByteMatrix& pair,
   std::vector<int64_t> least = moved[position];
   if (position == 0) {
     for (size_t x = 0; x < pair.rows; ++x)
-      least[x] += LeastSum(moved[1].data(), pair.entries.data() + x * pair.columns, pair.columns);
+      least[x] += LeastSum(moved[1].data(), pair.row(x), pair.columns);
     return least;
   }
   std::vector<int64_t> columns(pair.columns, kNobodyAsks);
   for (size_t x = 0; x < pair.rows; ++x)
-    LowerTo(moved[0][x], pair.entries.data() + x * pair.columns, pair.columns, columns.data());
+    LowerTo(moved[0][x], pair.row(x), pair.columns, columns.data());
   for (size_t y = 0; y < pair.columns; ++y) least[y] += columns[y];
   return least;
 }

@@ -151,6 +151,11 @@ LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,
 int64_t HoldingCost(const Graph& graph, int tensor, const WorkerGrid& grid,
                     const std::vector<int>& layout);
 
+/*! \brief Return the choices of the first rounds. */
+inline std::vector<int> FirstRounds(const std::vector<int>& choices, int rounds) {
+  return {choices.begin(), choices.begin() + rounds};
+}
+
 /*! \brief Return true if some round of `choice` splits a reduced axis of the output. */
 bool IsPartialResult(const Output& output, const std::vector<int>& choice);
 

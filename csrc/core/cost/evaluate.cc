@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/numbering.h"
+#include "core/base/text.h"
 #include "core/cost/cost.h"
 
 namespace tofu {
@@ -16,15 +17,17 @@ namespace {
 /*! \brief Regions of one tensor that workers have fetched so far. */
 class FetchedRegions {
  public:
-  FetchedRegions(const Graph& graph, const WorkerGrid& grid) : graph_(graph), grid_(grid) {}
+  FetchedRegions(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment)
+      : graph_(graph), grid_(grid), assignment_(assignment) {}
 
   /*! \brief Remove the charge for regions that were fetched before. Updates share nothing: they
    * read the gradient when the step returns it. */
-  void Discharge(const Incidence& read, const std::vector<int>& choice, PlacedAccess* access) {
+  void Discharge(const Incidence& read, PlacedAccess* access) {
     if (graph_.op(read.op).follows_tensor >= 0) return;
     const std::vector<int64_t>& shape = graph_.tensor(read.tensor).shape;
     if (tensor_ != read.tensor) regions_.assign(grid_.num_workers(), {});
     tensor_ = read.tensor;
+    const std::vector<int> choice = FirstRounds(assignment_.operators[read.op], grid_.num_rounds());
     const Boxes axis_boxes = SplitAxes(graph_, grid_, read.op, choice);
     for (size_t i = 0; i < read.reads.size(); ++i) {
       const Boxes boxes = FindNeededRegions(*read.reads[i], shape, axis_boxes, choice);
@@ -52,20 +55,26 @@ class FetchedRegions {
 
   const Graph& graph_;
   const WorkerGrid& grid_;
+  const Assignment& assignment_;
   int tensor_ = -1;
   std::vector<std::vector<Region>> regions_;  // by worker
 };
 
-/*! \brief Return, for each incidence, a number that is equal for incidences of equal bytes, unless
- * the tensor is kept. */
+bool IsKeptRead(const Incidence& incidence, const Assignment& assignment) {
+  return !incidence.is_write && assignment.IsKept(incidence.tensor);
+}
+
+/*! \brief Return, for each incidence, a number that is equal for incidences of equal bytes. Each
+ * read of a kept tensor has a number of its own. */
 std::vector<int> NumberKinds(const Graph& graph, const std::vector<Incidence>& incidences,
                              const Assignment& assignment) {
   Numbering description_numbers;
   Numbering kind_numbers;
   std::vector<int> kinds;
-  kinds.reserve(incidences.size());
   for (const Incidence& incidence : incidences) {
-    std::vector<int> key = {description_numbers.Of(DescribeIncidence(graph, incidence))};
+    const bool is_kept = IsKeptRead(incidence, assignment);
+    std::vector<int> key = {is_kept ? static_cast<int>(kinds.size()) : -1,
+                            description_numbers.Of(DescribeIncidence(graph, incidence))};
     for (int choice : assignment.operators[incidence.op]) key.push_back(choice);
     for (int choice : assignment.tensors[incidence.tensor]) key.push_back(choice);
     kinds.push_back(kind_numbers.Of(key));
@@ -73,18 +82,19 @@ std::vector<int> NumberKinds(const Graph& graph, const std::vector<Incidence>& i
   return kinds;
 }
 
-/*! \brief Return the bytes of one incidence over the first rounds, without regions in `fetched`. */
-int64_t CountBytes(const Graph& graph, const Incidence& incidence, const WorkerGrid& prefix,
-                   const Assignment& assignment, FetchedRegions* fetched) {
-  const auto first_rounds = [&](const std::vector<int>& choices) {
-    return std::vector<int>(choices.begin(), choices.begin() + prefix.num_rounds());
-  };
-  const std::vector<int> choice = first_rounds(assignment.operators[incidence.op]);
-  PlacedAccess access = PlaceAccess(graph, incidence, prefix, choice);
-  if (fetched != nullptr) fetched->Discharge(incidence, choice, &access);
-  const PlacedLayout layout = PlaceLayout(graph, incidence.tensor, prefix,
-                                          first_rounds(assignment.tensors[incidence.tensor]));
-  return IncidenceBytes(incidence, access, layout, prefix, graph.tensor(incidence.tensor));
+struct PlacedIncidence {
+  PlacedAccess access;
+  PlacedLayout layout;
+};
+
+/*! \brief Place an incidence on the grid of the first rounds. */
+PlacedIncidence Place(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
+                      const Assignment& assignment) {
+  const int rounds = grid.num_rounds();
+  return {
+      PlaceAccess(graph, incidence, grid, FirstRounds(assignment.operators[incidence.op], rounds)),
+      PlaceLayout(graph, incidence.tensor, grid,
+                  FirstRounds(assignment.tensors[incidence.tensor], rounds))};
 }
 
 constexpr int64_t kUnknown = -1;
@@ -93,18 +103,15 @@ constexpr int64_t kUnknown = -1;
  * not change during the step. */
 void CheckKept(const Graph& graph, const Assignment& assignment) {
   if (assignment.kept.size() != assignment.tensors.size()) {
-    throw std::invalid_argument("it is said of " + std::to_string(assignment.kept.size()) +
-                                " tensors whether they are kept, the graph has " +
-                                std::to_string(graph.num_tensors()));
+    Refuse("it is said of ", assignment.kept.size(),
+           " tensors whether they are kept, the graph has ", graph.num_tensors());
   }
-  if (graph.relays_in_groups())
-    throw std::invalid_argument("workers that relay to each other keep no fetched regions");
+  if (graph.relays_in_groups()) Refuse("workers that relay to each other keep no fetched regions");
   for (int id = 0; id < graph.num_operators(); ++id) {
     for (const Input& input : graph.op(id).inputs) {
       if (input.is_held && assignment.IsKept(input.tensor)) {
-        throw std::invalid_argument("operator " + std::to_string(id) + " writes tensor " +
-                                    std::to_string(input.tensor) +
-                                    " in place, so what was fetched of it cannot be kept");
+        Refuse("operator ", id, " writes tensor ", input.tensor,
+               " in place, so what was fetched of it cannot be kept");
       }
     }
   }
@@ -116,16 +123,14 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
   const size_t rounds = grid.num_rounds();
   if (assignment.operators.size() != static_cast<size_t>(graph.num_operators()) ||
       assignment.tensors.size() != static_cast<size_t>(graph.num_tensors())) {
-    throw std::invalid_argument("the plan has " + std::to_string(assignment.operators.size()) +
-                                " operators and " + std::to_string(assignment.tensors.size()) +
-                                " tensors, the graph has " + std::to_string(graph.num_operators()) +
-                                " and " + std::to_string(graph.num_tensors()));
+    Refuse("the plan has ", assignment.operators.size(), " operators and ",
+           assignment.tensors.size(), " tensors, the graph has ", graph.num_operators(), " and ",
+           graph.num_tensors());
   }
   const auto check_length = [&](const std::string& subject, const std::vector<int>& choice) {
     if (choice.size() == rounds) return;
-    throw std::invalid_argument(subject + " has " + std::to_string(choice.size()) +
-                                " choices: one for each of " + std::to_string(rounds) +
-                                " rounds is needed");
+    Refuse(subject, " has ", choice.size(), " choices: one for each of ", rounds,
+           " rounds is needed");
   };
   if (!assignment.kept.empty()) CheckKept(graph, assignment);
   for (int id = 0; id < graph.num_tensors(); ++id) {
@@ -133,9 +138,8 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
     check_length(subject, assignment.tensors[id]);
     CheckChoice(graph, grid, {true, id}, assignment.tensors[id]);
     if (assignment.tensors[id] != assignment.tensors[graph.TensorClass(id)]) {
-      throw std::invalid_argument(subject + " is tied to tensor " +
-                                  std::to_string(graph.TensorClass(id)) +
-                                  " and must have the same layout");
+      Refuse(subject, " is tied to tensor ", graph.TensorClass(id),
+             " and must have the same layout");
     }
   }
   for (int id = 0; id < graph.num_operators(); ++id) {
@@ -144,13 +148,11 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
     CheckChoice(graph, grid, {false, id}, assignment.operators[id]);
     const int root = graph.ChoiceRoot(id);
     if (assignment.operators[id] != assignment.operators[root]) {
-      throw std::invalid_argument(subject + " shares the choice of operator " +
-                                  std::to_string(root) + " and must equal it");
+      Refuse(subject, " shares the choice of operator ", root, " and must equal it");
     }
     const int followed = graph.op(id).follows_tensor;
     if (followed >= 0 && assignment.operators[id] != assignment.tensors[followed]) {
-      throw std::invalid_argument(subject + " follows tensor " + std::to_string(followed) +
-                                  " and must equal its layout");
+      Refuse(subject, " follows tensor ", followed, " and must equal its layout");
     }
   }
 }
@@ -164,27 +166,25 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
   for (int rounds = 1; rounds <= grid.num_rounds(); ++rounds) {
     const WorkerGrid prefix = grid.Prefix(rounds);
     int64_t level_bytes = 0;
-    FetchedRegions fetched(graph, prefix);
+    FetchedRegions fetched(graph, prefix, assignment);
     std::vector<int64_t> bytes_by_kind(incidences.size(), kUnknown);
     for (int id = 0; id < graph.num_tensors(); ++id) {
-      const std::vector<int>& layout = assignment.tensors[id];
-      level_bytes += HoldingCost(graph, id, prefix, {layout.begin(), layout.begin() + rounds});
+      level_bytes += HoldingCost(graph, id, prefix, FirstRounds(assignment.tensors[id], rounds));
     }
     for (size_t i = 0; i < incidences.size(); ++i) {
       const Incidence& incidence = incidences[i];
-      const bool is_kept = !incidence.is_write && assignment.IsKept(incidence.tensor);
-      int64_t bytes = is_kept ? kUnknown : bytes_by_kind[kinds[i]];
+      int64_t& bytes = bytes_by_kind[kinds[i]];
       if (bytes == kUnknown) {
-        bytes = CountBytes(graph, incidence, prefix, assignment, is_kept ? &fetched : nullptr);
-        if (!is_kept) bytes_by_kind[kinds[i]] = bytes;
+        auto [access, layout] = Place(graph, incidence, prefix, assignment);
+        if (IsKeptRead(incidence, assignment)) fetched.Discharge(incidence, &access);
+        bytes = IncidenceBytes(incidence, access, layout, prefix, graph.tensor(incidence.tensor));
       }
       if (bytes >= kForbiddenBytes && !IsInPlace(incidence))
         throw std::overflow_error(kTooManyBytes);
       if (bytes >= kForbiddenBytes) {
-        throw std::invalid_argument("operator " + std::to_string(incidence.op) + " writes tensor " +
-                                    std::to_string(incidence.tensor) +
-                                    " in place: each worker's region must be exactly its shard, "
-                                    "and this plan splits them differently");
+        Refuse("operator ", incidence.op, " writes tensor ", incidence.tensor,
+               " in place: each worker's region must be exactly its shard, "
+               "and this plan splits them differently");
       }
       level_bytes += bytes;
       if (rounds == grid.num_rounds() && bytes > 0) {
@@ -205,23 +205,18 @@ LevelCounts CountLevels(const Graph& graph, const WorkerGrid& grid, const Assign
                         : WorkerGrid(grid.factors(), std::vector<double>(grid.num_rounds(), 1.0));
   const std::vector<int64_t> zeros(grid.num_rounds(), 0);
   LevelCounts total{zeros, zeros, 0};
-  FetchedRegions fetched(graph, level_grid);
+  FetchedRegions fetched(graph, level_grid, assignment);
   const std::vector<Incidence> incidences =
       CollectIncidences(graph, FindSharers(graph, grid, assignment));
   const std::vector<int> kinds = NumberKinds(graph, incidences, assignment);
   std::vector<LevelCounts> known(incidences.size());  // by kind; without numbers if unknown
   for (size_t i = 0; i < incidences.size(); ++i) {
     const Incidence& incidence = incidences[i];
-    const bool is_kept = !incidence.is_write && assignment.IsKept(incidence.tensor);
-    LevelCounts counts = is_kept ? LevelCounts() : known[kinds[i]];
+    LevelCounts& counts = known[kinds[i]];
     if (counts.bytes.empty()) {
-      const std::vector<int>& choice = assignment.operators[incidence.op];
-      PlacedAccess access = PlaceAccess(graph, incidence, level_grid, choice);
-      if (is_kept) fetched.Discharge(incidence, choice, &access);
-      const PlacedLayout layout =
-          PlaceLayout(graph, incidence.tensor, level_grid, assignment.tensors[incidence.tensor]);
+      auto [access, layout] = Place(graph, incidence, level_grid, assignment);
+      if (IsKeptRead(incidence, assignment)) fetched.Discharge(incidence, &access);
       counts = CountLevels(incidence, access, layout, level_grid, graph.tensor(incidence.tensor));
-      if (!is_kept) known[kinds[i]] = counts;
     }
     for (int level = 0; level < grid.num_rounds(); ++level) {
       total.bytes[level] += counts.bytes[level];
@@ -259,19 +254,16 @@ std::vector<Keeping> WeighKeeping(const Graph& graph, const WorkerGrid& grid,
                                   const Assignment& assignment) {
   CheckAssignment(graph, grid, assignment);
   std::vector<Keeping> keeping(graph.num_tensors());
-  FetchedRegions fetched(graph, grid);
+  FetchedRegions fetched(graph, grid, assignment);
   for (const Incidence& incidence :
        CollectIncidences(graph, FindSharers(graph, grid, assignment))) {
     if (incidence.is_write || assignment.IsKept(incidence.tensor)) continue;
     const Tensor& tensor = graph.tensor(incidence.tensor);
-    const std::vector<int>& choice = assignment.operators[incidence.op];
-    const PlacedLayout layout =
-        PlaceLayout(graph, incidence.tensor, grid, assignment.tensors[incidence.tensor]);
-    PlacedAccess access = PlaceAccess(graph, incidence, grid, choice);
+    auto [access, layout] = Place(graph, incidence, grid, assignment);
     Keeping& effects = keeping[incidence.tensor];
     effects.saved_bytes += IncidenceBytes(incidence, access, layout, grid, tensor);
     effects.held_bytes += FetchedBytes(access, layout.shards, tensor.element_bytes);
-    fetched.Discharge(incidence, choice, &access);
+    fetched.Discharge(incidence, &access);
     effects.saved_bytes -= IncidenceBytes(incidence, access, layout, grid, tensor);
     effects.held_bytes -= FetchedBytes(access, layout.shards, tensor.element_bytes);
   }

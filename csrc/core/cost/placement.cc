@@ -24,10 +24,6 @@ std::vector<int> NumberCombined(const Output& output, const WorkerGrid& grid,
   });
 }
 
-std::vector<int> FirstRounds(const std::vector<int>& choice, int rounds) {
-  return {choice.begin(), choice.begin() + rounds};
-}
-
 }  // namespace
 
 bool IsPartialResult(const Output& output, const std::vector<int>& choice) {

@@ -7,7 +7,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "core/base/numbering.h"
 #include "core/base/parallel.h"
 #include "core/cost/sharing.h"
 #include "core/geometry/overlaps.h"

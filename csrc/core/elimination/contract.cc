@@ -123,10 +123,9 @@ class Contractor {
     least->columns = w->columns;
     least->entries.assign(least->rows * least->columns, std::numeric_limits<int64_t>::max());
     for (size_t x = 0; x < unary->size(); ++x) {
-      const int64_t* row = w->entries.data() + x * w->columns;
+      const int64_t* row = w->row(x);
       for (size_t y = 0; y < least->rows; ++y) {
-        LowerTo((*unary)[x] + u->at(x, y), row, least->columns,
-                least->entries.data() + y * least->columns);
+        LowerTo((*unary)[x] + u->at(x, y), row, least->columns, least->row(y));
       }
     }
     kept_.push_back(u);

@@ -10,7 +10,6 @@
  */
 #pragma once
 
-#include <cstddef>
 #include <vector>
 
 #include "core/elimination/pairwise.h"

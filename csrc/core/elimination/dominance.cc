@@ -6,13 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <limits>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "core/base/byte_loops.h"
 #include "core/base/parallel.h"
@@ -66,12 +64,8 @@ class Side {
  private:
   static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
 
-  const int64_t* Line(size_t value) const {
-    return lines_->entries.data() + value * lines_->columns;
-  }
-  const int64_t* CheapestColumn(size_t value) const {
-    return columns_->entries.data() + cheapest_[value] * columns_->columns;
-  }
+  const int64_t* Line(size_t value) const { return lines_->row(value); }
+  const int64_t* CheapestColumn(size_t value) const { return columns_->row(cheapest_[value]); }
 
   const ByteMatrix* lines_;
   const ByteMatrix* columns_;

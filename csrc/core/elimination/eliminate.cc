@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <memory_resource>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "core/base/parallel.h"
+#include "core/base/text.h"
 #include "core/elimination/least_of_block.h"
 
 namespace tofu {
@@ -144,11 +144,10 @@ class Elimination {
     for (int other : scope) {
       entries *= DomainSize(other);
       if (entries > max_entries_) {
-        throw std::runtime_error(
-            "the search needs a table over " + std::to_string(scope.size()) +
-            " variables at variable " + std::to_string(v) + ", of more than " +
-            std::to_string(max_entries_) +
-            " entries: the graph is too densely connected; tie equal parts or fix some choices");
+        throw std::runtime_error(Text(
+            "the search needs a table over ", scope.size(), " variables at variable ", v,
+            ", of more than ", max_entries_,
+            " entries: the graph is too densely connected; tie equal parts or fix some choices"));
       }
     }
     largest_table_ = std::max(largest_table_, entries);

@@ -36,6 +36,8 @@ struct ByteMatrix {
   std::vector<int64_t> entries;
 
   int64_t at(size_t row, size_t column) const { return entries[row * columns + column]; }
+  const int64_t* row(size_t row) const { return entries.data() + row * columns; }
+  int64_t* row(size_t row) { return entries.data() + row * columns; }
 };
 
 using SharedMatrix = std::shared_ptr<const ByteMatrix>;

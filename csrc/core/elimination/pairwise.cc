@@ -4,12 +4,10 @@
 #include "core/elimination/pairwise.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
 #include <unordered_set>
-#include <utility>
 
 #include "core/base/numbering.h"
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <stdexcept>
-#include <string>
 #include <utility>
+
+#include "core/base/text.h"
 
 namespace tofu {
 
@@ -18,26 +18,22 @@ WorkerGrid::WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices,
   const auto is_price = [](double price) { return std::isfinite(price) && price > 0; };
   if (has_prices() && (prices_.size() != factors_.size() ||
                        !std::all_of(prices_.begin(), prices_.end(), is_price))) {
-    throw std::invalid_argument(std::to_string(prices_.size()) + " prices for " +
-                                std::to_string(factors_.size()) +
-                                " rounds: each round needs one, a positive number");
+    Refuse(prices_.size(), " prices for ", factors_.size(),
+           " rounds: each round needs one, a positive number");
   }
   const auto is_latency = [](double latency) { return std::isfinite(latency) && latency >= 0; };
   if (!latencies_.empty() && (!has_prices() || latencies_.size() != factors_.size() ||
                               !std::all_of(latencies_.begin(), latencies_.end(), is_latency))) {
-    throw std::invalid_argument(
-        std::to_string(latencies_.size()) + " latencies for " + std::to_string(factors_.size()) +
-        " rounds: each round needs one that is not negative, beside a price");
+    Refuse(latencies_.size(), " latencies for ", factors_.size(),
+           " rounds: each round needs one that is not negative, beside a price");
   }
   constexpr int64_t kMaxWorkers = 65536;
   int64_t product = 1;
   for (int64_t factor : factors_) {
-    if (factor < 2)
-      throw std::invalid_argument("factors " + FormatList(factors_) +
-                                  ": each round needs at least 2 parts");
+    if (factor < 2) Refuse("factors ", FormatList(factors_), ": each round needs at least 2 parts");
     product = factor > kMaxWorkers ? factor : product * factor;
     if (product > kMaxWorkers)
-      throw std::invalid_argument("factors " + FormatList(factors_) + ": more than 65536 workers");
+      Refuse("factors ", FormatList(factors_), ": more than 65536 workers");
   }
   num_workers_ = static_cast<int>(product);
   digits_.resize(static_cast<size_t>(num_workers_) * factors_.size());
@@ -230,13 +226,11 @@ int FindOuter(const std::vector<int64_t>& extents, const WorkerGrid& grid,
 std::string ExplainRefusal(const std::vector<int64_t>& extents, const WorkerGrid& grid,
                            const std::vector<int>& choice, int dimension, const SplitRules& rules) {
   const int outer = FindOuter(extents, grid, choice, dimension, rules);
-  if (outer >= 0)
-    return "it is nested in " + std::to_string(outer) + ", which has parts of several elements";
+  if (outer >= 0) return Text("it is nested in ", outer, ", which has parts of several elements");
   const int64_t parts = grid.factor(static_cast<int>(choice.size()));
-  return "its smallest part has extent " +
-         std::to_string(SmallestPart(extents[dimension], grid, choice, dimension)) + ", and " +
-         std::to_string(parts) + (MustDivide(rules, dimension) ? " equal" : "") +
-         " parts are asked for";
+  return Text("its smallest part has extent ",
+              SmallestPart(extents[dimension], grid, choice, dimension), ", and ", parts,
+              (MustDivide(rules, dimension) ? " equal" : ""), " parts are asked for");
 }
 
 }  // namespace
@@ -289,24 +283,19 @@ void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents
                  const WorkerGrid& grid, const std::vector<int>& choice, const SplitRules& rules) {
   const int rounds = static_cast<int>(choice.size());
   if (rounds > grid.num_rounds()) {
-    throw std::invalid_argument(subject + " has " + std::to_string(rounds) + " choices for " +
-                                std::to_string(grid.num_rounds()) + " rounds of factors " +
-                                FormatList(grid.factors()));
+    Refuse(subject, " has ", rounds, " choices for ", grid.num_rounds(), " rounds of factors ",
+           FormatList(grid.factors()));
   }
   std::vector<int> prefix;
   for (int round = 0; round < rounds; ++round) {
     const int dimension = choice[round];
     if (dimension < kReplicated || dimension >= static_cast<int>(extents.size())) {
-      throw std::invalid_argument(
-          subject + " has choice " + std::to_string(dimension) + " in round " +
-          std::to_string(round) + ": it has dimensions 0 to " +
-          std::to_string(static_cast<int>(extents.size()) - 1) + ", or -1 for replicated");
+      Refuse(subject, " has choice ", dimension, " in round ", round, ": it has dimensions 0 to ",
+             static_cast<int>(extents.size()) - 1, ", or -1 for replicated");
     }
     if (dimension != kReplicated && !CanSplit(extents, grid, prefix, dimension, rules)) {
-      throw std::invalid_argument(subject + " of extents " + FormatList(extents) +
-                                  " cannot be split along " + std::to_string(dimension) +
-                                  " in round " + std::to_string(round) + ": " +
-                                  ExplainRefusal(extents, grid, prefix, dimension, rules));
+      Refuse(subject, " of extents ", FormatList(extents), " cannot be split along ", dimension,
+             " in round ", round, ": ", ExplainRefusal(extents, grid, prefix, dimension, rules));
     }
     prefix.push_back(dimension);
   }

@@ -6,24 +6,20 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <stdexcept>
-#include <utility>
+
+#include "core/base/text.h"
 
 namespace tofu {
-
 namespace {
-
-[[noreturn]] void Fail(const std::string& message) { throw std::invalid_argument(message); }
 
 void CheckAxis(const std::string& subject, int axis, const Operator& op) {
   if (axis >= 0 && axis < static_cast<int>(op.axis_extents.size())) return;
-  Fail(subject + " axis " + std::to_string(axis) + ": the operator has " +
-       std::to_string(op.axis_extents.size()) + " axes");
+  Refuse(subject, " axis ", axis, ": the operator has ", op.axis_extents.size(), " axes");
 }
 
-std::string OperatorName(int id) { return "operator " + std::to_string(id); }
+std::string OperatorName(int id) { return Text("operator ", id); }
 
-std::string TensorName(int id) { return "tensor " + std::to_string(id); }
+std::string TensorName(int id) { return Text("tensor ", id); }
 
 }  // namespace
 
@@ -46,16 +42,14 @@ bool Operator::IsFetched(const std::vector<int>& choice) const {
 
 int Graph::CheckTensor(int id) const {
   if (id < 0 || id >= num_tensors()) {
-    Fail(TensorName(id) + " does not exist: the graph has tensors 0 to " +
-         std::to_string(num_tensors() - 1));
+    Refuse(TensorName(id), " does not exist: the graph has tensors 0 to ", num_tensors() - 1);
   }
   return id;
 }
 
 int Graph::CheckOperator(int id) const {
   if (id < 0 || id >= num_operators()) {
-    Fail(OperatorName(id) + " does not exist: the graph has operators 0 to " +
-         std::to_string(num_operators() - 1));
+    Refuse(OperatorName(id), " does not exist: the graph has operators 0 to ", num_operators() - 1);
   }
   return id;
 }
@@ -65,20 +59,18 @@ int Graph::AddTensor(std::vector<int64_t> shape, int64_t element_bytes, bool is_
   const int id = num_tensors();
   for (int64_t extent : shape) {
     if (extent <= 0)
-      Fail(TensorName(id) + " has shape " + FormatList(shape) + ": every extent must be positive");
+      Refuse(TensorName(id), " has shape ", FormatList(shape), ": every extent must be positive");
   }
   if (element_bytes <= 0)
-    Fail(TensorName(id) + " has elements of " + std::to_string(element_bytes) +
-         " bytes: must be positive");
+    Refuse(TensorName(id), " has elements of ", element_bytes, " bytes: must be positive");
   int64_t bytes = element_bytes;
   for (int64_t extent : shape) {
     if (__builtin_mul_overflow(bytes, extent, &bytes) || bytes > kMaxTensorBytes) {
-      Fail(TensorName(id) + " of shape " + FormatList(shape) + " has elements of " +
-           std::to_string(element_bytes) + " bytes: more than 2^61 bytes cannot be counted");
+      Refuse(TensorName(id), " of shape ", FormatList(shape), " has elements of ", element_bytes,
+             " bytes: more than 2^61 bytes cannot be counted");
     }
   }
-  if (times <= 0)
-    Fail(TensorName(id) + " is made " + std::to_string(times) + " times: must be positive");
+  if (times <= 0) Refuse(TensorName(id), " is made ", times, " times: must be positive");
   Tensor tensor;
   tensor.shape = std::move(shape);
   tensor.element_bytes = element_bytes;
@@ -94,18 +86,17 @@ void Graph::CheckRows(const std::string& where, const Operator& op, int tensor,
                       const std::vector<Row>& rows) const {
   const size_t rank = this->tensor(tensor).shape.size();
   if (rows.size() != rank) {
-    Fail(where + " has " + std::to_string(rows.size()) + " rows for " + TensorName(tensor) +
-         " of rank " + std::to_string(rank) + ": one row per dimension is needed");
+    Refuse(where, " has ", rows.size(), " rows for ", TensorName(tensor), " of rank ", rank,
+           ": one row per dimension is needed");
   }
   for (size_t d = 0; d < rank; ++d) {
     const std::string place = where + ", dimension " + std::to_string(d);
     if (rows[d].upper <= rows[d].lower) {
-      Fail(place + ": upper " + std::to_string(rows[d].upper) + " must be greater than lower " +
-           std::to_string(rows[d].lower));
+      Refuse(place, ": upper ", rows[d].upper, " must be greater than lower ", rows[d].lower);
     }
     for (const Term& term : rows[d].terms) {
       CheckAxis(place + " names", term.axis, op);
-      if (term.coefficient == 0) Fail(place + " has a term with coefficient 0: leave it out");
+      if (term.coefficient == 0) Refuse(place, " has a term with coefficient 0: leave it out");
     }
   }
 }
@@ -125,46 +116,45 @@ void Graph::CheckOutput(int id, const Operator& op, size_t position) const {
   CheckAbsent(where, op, output.tensor, output.absent);
   const Tensor& tensor = this->tensor(output.tensor);
   if (output.combine.size() != op.axis_extents.size()) {
-    Fail(where + " says for " + std::to_string(output.combine.size()) +
-         " axes how parts come together: the operator has " +
-         std::to_string(op.axis_extents.size()));
+    Refuse(where, " says for ", output.combine.size(),
+           " axes how parts come together: the operator has ", op.axis_extents.size());
   }
   if (tensor.producer >= 0) {
-    Fail(where + ": " + TensorName(output.tensor) + " is already produced by " +
-         OperatorName(tensor.producer));
+    Refuse(where, ": ", TensorName(output.tensor), " is already produced by ",
+           OperatorName(tensor.producer));
   }
   if (!tensor.readers.empty() || !tensor.followers.empty()) {
-    Fail(where + ": " + TensorName(output.tensor) +
-         " is used before it is produced; add operators in topological order");
+    Refuse(where, ": ", TensorName(output.tensor),
+           " is used before it is produced; add operators in topological order");
   }
   for (const Input& input : op.inputs) {
     if (input.tensor == output.tensor)
-      Fail(where + ": " + TensorName(output.tensor) + " is an input of the same operator");
+      Refuse(where, ": ", TensorName(output.tensor), " is an input of the same operator");
   }
   for (size_t other = 0; other < position; ++other) {
     if (op.outputs[other].tensor == output.tensor)
-      Fail(where + ": " + TensorName(output.tensor) + " is listed twice");
+      Refuse(where, ": ", TensorName(output.tensor), " is listed twice");
   }
 }
 
 void Graph::CheckChoiceLinks(int id, const Operator& op) const {
   if (op.follows_tensor >= 0 && op.same_choice_as >= 0) {
-    Fail(OperatorName(id) +
-         " follows a tensor and shares an operator's choice: only one of the two is possible");
+    Refuse(OperatorName(id),
+           " follows a tensor and shares an operator's choice: only one of the two is possible");
   }
   if (op.follows_tensor >= 0) {
     if (tensor(op.follows_tensor).shape != op.axis_extents) {
-      Fail(OperatorName(id) + " of axes " + FormatList(op.axis_extents) + " follows " +
-           TensorName(op.follows_tensor) + " of shape " +
-           FormatList(tensor(op.follows_tensor).shape) + ": they must be equal");
+      Refuse(OperatorName(id), " of axes ", FormatList(op.axis_extents), " follows ",
+             TensorName(op.follows_tensor), " of shape ",
+             FormatList(tensor(op.follows_tensor).shape), ": they must be equal");
     }
     if (!op.outputs.empty())
-      Fail(OperatorName(id) + " follows a tensor and has outputs: updates have none");
+      Refuse(OperatorName(id), " follows a tensor and has outputs: updates have none");
   }
   if (op.same_choice_as >= 0 && this->op(op.same_choice_as).axis_extents != op.axis_extents) {
-    Fail(OperatorName(id) + " of axes " + FormatList(op.axis_extents) + " shares the choice of " +
-         OperatorName(op.same_choice_as) + " of axes " +
-         FormatList(this->op(op.same_choice_as).axis_extents) + ": they must be equal");
+    Refuse(OperatorName(id), " of axes ", FormatList(op.axis_extents), " shares the choice of ",
+           OperatorName(op.same_choice_as), " of axes ",
+           FormatList(this->op(op.same_choice_as).axis_extents), ": they must be equal");
   }
 }
 
@@ -174,9 +164,9 @@ void Graph::CheckAbsent(const std::string& where, const Operator& op, int tensor
   const size_t rank = this->tensor(tensor).shape.size();
   const std::string place = where + ": " + TensorName(tensor) + " of rank " + std::to_string(rank) +
                             " lacks dimension " + std::to_string(absent.dimension);
-  if (!op.CanBeFetched()) Fail(place + ": no copy of an operator adds one, only fetches do");
+  if (!op.CanBeFetched()) Refuse(place, ": no copy of an operator adds one, only fetches do");
   if (rank == 0 || absent.dimension > static_cast<int>(rank))
-    Fail(place + ": it may lack one of 0 to its own rank, which is 1 at least");
+    Refuse(place, ": it may lack one of 0 to its own rank, which is 1 at least");
   for (const Term& term : absent.row.terms) CheckAxis(place + " along", term.axis, op);
 }
 
@@ -191,12 +181,13 @@ void Graph::CheckFetched(int id, const Operator& op) const {
                                 target.shape.size() + output.absent.IsGiven() &&
                             source.element_bytes == target.element_bytes;
       if (!input.is_read || is_alike) continue;
-      Fail(OperatorName(id) + " is fetched, and " + TensorName(input.tensor) + " of rank " +
-           std::to_string(source.shape.size()) + " and " + std::to_string(source.element_bytes) +
-           " bytes is no part of " + TensorName(output.tensor) + " of rank " +
-           std::to_string(target.shape.size()) + " and " + std::to_string(target.element_bytes) +
-           " bytes: cells are moved between tensors of equal elements, and of equal ranks with the "
-           "dimensions that they lack");
+      Refuse(
+          OperatorName(id), " is fetched, and ", TensorName(input.tensor), " of rank ",
+          source.shape.size(), " and ", source.element_bytes, " bytes is no part of ",
+          TensorName(output.tensor), " of rank ", target.shape.size(), " and ",
+          target.element_bytes,
+          " bytes: cells are moved between tensors of equal elements, and of equal ranks with the "
+          "dimensions that they lack");
     }
   }
 }
@@ -206,7 +197,7 @@ void Graph::CheckNestings(int id, const Operator& op) const {
     CheckAxis(OperatorName(id) + " nests", nesting.inner, op);
     CheckAxis(OperatorName(id) + " nests an axis in", nesting.outer, op);
     if (nesting.inner == nesting.outer)
-      Fail(OperatorName(id) + " nests axis " + std::to_string(nesting.inner) + " in itself");
+      Refuse(OperatorName(id), " nests axis ", nesting.inner, " in itself");
   }
 }
 
@@ -215,10 +206,9 @@ void Graph::CheckGroup(int id, const Operator& op) {
   if (inserted.second) return;
   const int first = inserted.first->second;
   if (operators_[first].axis_extents != op.axis_extents) {
-    Fail(OperatorName(id) + " of axes " + FormatList(op.axis_extents) + " is in group " +
-         std::to_string(op.group) + " with " + OperatorName(first) + " of axes " +
-         FormatList(operators_[first].axis_extents) +
-         ": operators that share fetches must have equal ones");
+    Refuse(OperatorName(id), " of axes ", FormatList(op.axis_extents), " is in group ", op.group,
+           " with ", OperatorName(first), " of axes ", FormatList(operators_[first].axis_extents),
+           ": operators that share fetches must have equal ones");
   }
 }
 
@@ -226,11 +216,11 @@ int Graph::AddOperator(Operator op) {
   const int id = num_operators();
   for (int64_t extent : op.axis_extents) {
     if (extent <= 0)
-      Fail(OperatorName(id) + " has axes " + FormatList(op.axis_extents) +
-           ": every extent must be positive");
+      Refuse(OperatorName(id), " has axes ", FormatList(op.axis_extents),
+             ": every extent must be positive");
   }
   if (!IsPhase(op.phase))
-    Fail(OperatorName(id) + " has phase " + std::to_string(op.phase) + ": phases are 0, 1 and 2");
+    Refuse(OperatorName(id), " has phase ", op.phase, ": phases are 0, 1 and 2");
   for (size_t i = 0; i < op.inputs.size(); ++i) CheckInput(id, op, i);
   for (size_t i = 0; i < op.outputs.size(); ++i) CheckOutput(id, op, i);
   CheckChoiceLinks(id, op);
@@ -262,8 +252,8 @@ void Graph::ShareChoices(const std::vector<std::pair<int, int>>& bound) {
   for (const auto& [id, earlier] : bound) {
     Operator changed_operator = op(id);
     if (CheckOperator(earlier) >= id)
-      Fail(OperatorName(id) + " shares the choice of " + OperatorName(earlier) +
-           ": it has to be an earlier one");
+      Refuse(OperatorName(id), " shares the choice of ", OperatorName(earlier),
+             ": it has to be an earlier one");
     changed_operator.same_choice_as = earlier;
     CheckChoiceLinks(id, changed_operator);
     operators_[id].same_choice_as = earlier;
@@ -313,13 +303,13 @@ int Graph::TensorClass(int id) const {
 
 void Graph::TieTensors(int a, int b) {
   if (tensor(a).shape != tensor(b).shape) {
-    Fail(TensorName(a) + " of shape " + FormatList(tensor(a).shape) + " cannot be tied to " +
-         TensorName(b) + " of shape " + FormatList(tensor(b).shape) +
-         ": tied tensors have one layout");
+    Refuse(TensorName(a), " of shape ", FormatList(tensor(a).shape), " cannot be tied to ",
+           TensorName(b), " of shape ", FormatList(tensor(b).shape),
+           ": tied tensors have one layout");
   }
   if (tensor(a).is_replicable != tensor(b).is_replicable) {
-    Fail(TensorName(a) + " and " + TensorName(b) +
-         " cannot be tied: one of them is replicable, so that their choices differ");
+    Refuse(TensorName(a), " and ", TensorName(b),
+           " cannot be tied: one of them is replicable, so that their choices differ");
   }
   const int first = TensorClass(a);
   const int second = TensorClass(b);
@@ -332,8 +322,8 @@ void Graph::TieTensors(int a, int b) {
 void Graph::Hold(int tensor, double price) {
   CheckTensor(tensor);
   if (!std::isfinite(price) || price < 0) {
-    Fail(TensorName(tensor) + " cannot be held at a price of " + std::to_string(price) +
-         ": a price is a finite number, not negative");
+    Refuse(TensorName(tensor), " cannot be held at a price of ", price,
+           ": a price is a finite number, not negative");
   }
   tensors_[tensor].holding_price = price;
 }

@@ -5,16 +5,15 @@
 
 #include <algorithm>
 #include <array>
-#include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "core/base/phase.h"
+#include "core/base/text.h"
 #include "core/cost/sharing.h"
 #include "core/program/copy_regions.h"
 #include "core/program/fetch_pieces.h"
-#include "core/program/outline.h"
 #include "core/program/program_builder.h"
 #include "core/program/shards.h"
 
@@ -68,7 +67,7 @@ class Emitter {
  private:
   static int CheckPhase(int phase) {
     if (!IsPhase(phase)) {
-      throw std::invalid_argument("phase " + std::to_string(phase) + ": phases are 0, 1 and 2");
+      Refuse("phase ", phase, ": phases are 0, 1 and 2");
     }
     return phase;
   }
@@ -103,8 +102,8 @@ class Emitter {
   void CheckRequestedLayout(const OutputRequest& request) const {
     const std::string subject = "the requested layout of tensor " + std::to_string(request.tensor);
     if (static_cast<int>(request.layout.size()) != grid_.num_rounds()) {
-      throw std::invalid_argument(subject + " has " + std::to_string(request.layout.size()) +
-                                  " choices for " + std::to_string(grid_.num_rounds()) + " rounds");
+      Refuse(subject, " has ", request.layout.size(), " choices for ", grid_.num_rounds(),
+             " rounds");
     }
     // Overlapping parts were checked for the tensor that has this layout in the plan.
     CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout, {});
@@ -113,10 +112,8 @@ class Emitter {
   void MarkUsed(int tensor, const std::string& user) {
     const int producer = graph_.tensor(tensor).producer;
     if (producer >= 0 && !IsEmitted(producer)) {
-      throw std::invalid_argument("tensor " + std::to_string(tensor) + " is used by " + user +
-                                  ", but operator " + std::to_string(producer) + " of phase " +
-                                  std::to_string(graph_.op(producer).phase) +
-                                  ", which produces it, is not among the phases asked for");
+      Refuse("tensor ", tensor, " is used by ", user, ", but operator ", producer, " of phase ",
+             graph_.op(producer).phase, ", which produces it, is not among the phases asked for");
     }
     is_used_[tensor] = true;
   }
@@ -279,9 +276,8 @@ class Emitter {
     const bool is_zero = reading->is_zero[worker];
     const bool is_shard = IsEqualBox(region, shards[worker], rank);
     if (input.is_held && !is_shard) {
-      throw std::invalid_argument("operator " + std::to_string(op_id) + " writes tensor " +
-                                  std::to_string(input.tensor) +
-                                  " in place: each worker's region must be exactly its shard");
+      Refuse("operator ", op_id, " writes tensor ", input.tensor,
+             " in place: each worker's region must be exactly its shard");
     }
     // If only the shape is used, a variable of that shape can be passed.
     const bool is_variable = graph_.tensor(input.tensor).producer < 0;

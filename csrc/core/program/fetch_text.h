@@ -13,10 +13,10 @@
 #include <cstdlib>
 #include <limits>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "core/base/text.h"
 #include "core/program/piece.h"
 
 namespace tofu {
@@ -36,11 +36,9 @@ inline int64_t ParseNumber(const std::string& text,
   char* end = nullptr;
   errno = 0;
   const int64_t value = std::strtoll(text.c_str(), &end, 10);
-  if (text.empty() || end != text.c_str() + text.size())
-    throw std::invalid_argument("\"" + text + "\" is no integer");
+  if (text.empty() || end != text.c_str() + text.size()) Refuse("\"", text, "\" is no integer");
   if (errno == ERANGE || value < low || value > high)
-    throw std::invalid_argument(text + " is not a number from " + std::to_string(low) + " to " +
-                                std::to_string(high));
+    Refuse(text, " is not a number from ", low, " to ", high);
   return value;
 }
 
@@ -48,8 +46,7 @@ inline int64_t ParseNumber(const std::string& text,
 inline double ParseReal(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || end != text.c_str() + text.size())
-    throw std::invalid_argument("\"" + text + "\" is no number");
+  if (text.empty() || end != text.c_str() + text.size()) Refuse("\"", text, "\" is no number");
   return value;
 }
 
@@ -62,8 +59,7 @@ inline std::vector<int64_t> ParseCoordinates(const std::string& text) {
 /*! \brief Parse `input@begin` or `input@begin@along`. */
 inline Source ParseSource(const std::string& text) {
   const std::vector<std::string> fields = SplitText(text, '@');
-  if (fields.size() != 2 && fields.size() != 3)
-    throw std::invalid_argument("\"" + text + "\" is no input@begin");
+  if (fields.size() != 2 && fields.size() != 3) Refuse("\"", text, "\" is no input@begin");
   Source source = {ParseNumber(fields[0]), ParseCoordinates(fields[1])};
   if (fields.size() == 3) source.along = ParseCoordinates(fields[2]);
   return source;
@@ -71,24 +67,20 @@ inline Source ParseSource(const std::string& text) {
 
 /*! \brief Raise std::invalid_argument if a box does not have the dimensions of its region. */
 inline void CheckRank(size_t box_rank, size_t ndim) {
-  if (box_rank != ndim)
-    throw std::invalid_argument("a piece has not the " + std::to_string(ndim) +
-                                " dimensions of its region");
+  if (box_rank != ndim) Refuse("a piece has not the ", ndim, " dimensions of its region");
 }
 
 /*! \brief Raise std::invalid_argument if [begin, begin + extent) is outside [0, whole). The check
  * does not overflow. */
 inline void CheckPlace(int64_t begin, int64_t extent, int64_t whole, size_t d) {
   if (begin < 0 || extent < 0 || extent > whole || begin > whole - extent)
-    throw std::invalid_argument("a piece from " + std::to_string(begin) + " on, of " +
-                                std::to_string(extent) + ", leaves its region of " +
-                                std::to_string(whole) + " in dimension " + std::to_string(d));
+    Refuse("a piece from ", begin, " on, of ", extent, ", leaves its region of ", whole,
+           " in dimension ", d);
 }
 
 inline Piece ParsePiece(const std::string& text, const std::vector<int64_t>& shape) {
   const std::vector<std::string> fields = SplitText(text, ':');
-  if (fields.size() != 3)
-    throw std::invalid_argument("\"" + text + "\" is no begin:extent:sources");
+  if (fields.size() != 3) Refuse("\"", text, "\" is no begin:extent:sources");
   Piece piece;
   const std::vector<int64_t> begin = ParseCoordinates(fields[0]);
   const std::vector<int64_t> extent = ParseCoordinates(fields[1]);
@@ -109,24 +101,22 @@ inline Piece ParsePiece(const std::string& text, const std::vector<int64_t>& sha
  */
 inline void CheckPieces(const std::vector<Piece>& pieces, const std::vector<int64_t>& shape,
                         int64_t num_inputs) {
-  const auto refuse = [](const std::string& what) { throw std::invalid_argument(what); };
   const size_t ndim = shape.size();
   for (const Piece& piece : pieces) {
     CheckRank(piece.box.size(), ndim);
     for (size_t d = 0; d < ndim; ++d)
       CheckPlace(piece.box[d].begin, piece.box[d].end - piece.box[d].begin, shape[d], d);
-    if (piece.sources.empty()) refuse("a piece without sources");
+    if (piece.sources.empty()) Refuse("a piece without sources");
     for (const Source& source : piece.sources) {
       if (source.input < 0 || source.input >= num_inputs)
-        refuse("there are " + std::to_string(num_inputs) + " inputs, a piece reads number " +
-               std::to_string(source.input));
+        Refuse("there are ", num_inputs, " inputs, a piece reads number ", source.input);
       const std::string problem = FindWrongDimensions(source, piece.box);
-      if (!problem.empty()) refuse(problem);
+      if (!problem.empty()) Refuse(problem);
       for (size_t d = 0; d < source.begin.size(); ++d) {
         const int64_t begin = source.begin[d];
         const int64_t extent = source.ExtentAlong(d, piece.box);
         if (begin < 0 || begin > std::numeric_limits<int64_t>::max() - extent)
-          refuse("a source begins outside");
+          Refuse("a source begins outside");
       }
     }
   }

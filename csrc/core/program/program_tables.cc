@@ -4,9 +4,9 @@
 #include "core/program/program_tables.h"
 
 #include <algorithm>
-#include <stdexcept>
-#include <string>
 #include <utility>
+
+#include "core/base/text.h"
 
 namespace tofu {
 
@@ -38,7 +38,7 @@ class TableMaker {
       const ProgramNode& node = program_.nodes[id];
       for (size_t i = 0; i < node.shapes.size(); ++i) {
         if (node.begins[i].size() != node.shapes[i].size())
-          Refuse(static_cast<int64_t>(id), "begins in other dimensions than its shape has");
+          Refuse("node ", id, " begins in other dimensions than its shape has");
         tables_.entry_node.push_back(static_cast<int64_t>(id));
         tables_.entry_rank.push_back(static_cast<int64_t>(node.shapes[i].size()));
         Append(node.shapes[i], 1, &tables_.entry_shape);
@@ -84,24 +84,23 @@ class TableMaker {
 
   void CheckPiece(int64_t id, const Piece& piece) const {
     const ProgramNode& node = program_.nodes[id];
-    if (node.shapes.size() != 1) Refuse(id, "has pieces, and not one shape");
+    if (node.shapes.size() != 1) Refuse("node ", id, " has pieces, and not one shape");
     const size_t rank = node.shapes.front().size();
     bool has_rank = piece.box.size() == rank;
     for (const Source& source : piece.sources) {
       has_rank = has_rank && FindWrongDimensions(source, piece.box).empty();
       if (source.input < 0 || source.input >= static_cast<int64_t>(node.inputs.size())) {
-        Refuse(id, "has " + std::to_string(node.inputs.size()) + " inputs, a piece reads number " +
-                       std::to_string(source.input));
+        Refuse("node ", id, " has ", node.inputs.size(), " inputs, a piece reads number ",
+               source.input);
       }
     }
-    if (!has_rank)
-      Refuse(id, "has " + std::to_string(rank) + " dimensions, and a piece of it others");
+    if (!has_rank) Refuse("node ", id, " has ", rank, " dimensions, and a piece of it others");
     for (const Source& source : piece.sources) {
       const Entry& entry = node.inputs[source.input];
       const size_t entry_rank = program_.nodes[entry.node].shapes[entry.index].size();
       if (source.begin.size() == entry_rank) continue;
-      Refuse(id, "reads " + std::to_string(source.begin.size()) +
-                     " dimensions of an entry that has " + std::to_string(entry_rank));
+      Refuse("node ", id, " reads ", source.begin.size(), " dimensions of an entry that has ",
+             entry_rank);
     }
   }
 
@@ -109,8 +108,7 @@ class TableMaker {
     const bool is_node = entry.node >= 0 && entry.node < static_cast<int64_t>(first_entry_.size());
     if (!is_node || entry.index < 0 ||
         entry.index >= static_cast<int64_t>(program_.nodes[entry.node].shapes.size()))
-      throw std::invalid_argument("there is no output " + std::to_string(entry.index) +
-                                  " of a node " + std::to_string(entry.node));
+      Refuse("there is no output ", entry.index, " of a node ", entry.node);
     return first_entry_[entry.node] + entry.index;
   }
 
@@ -122,10 +120,6 @@ class TableMaker {
   /*! \brief Fill the columns of dimensions that a row of `rank` lacks. */
   void Pad(size_t rank, int64_t padding, Column* column) const {
     column->insert(column->end(), static_cast<size_t>(tables_.rank) - rank, padding);
-  }
-
-  [[noreturn]] static void Refuse(int64_t id, const std::string& problem) {
-    throw std::invalid_argument("node " + std::to_string(id) + " " + problem);
   }
 
   const Program& program_;

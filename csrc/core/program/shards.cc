@@ -4,7 +4,6 @@
 #include "core/program/shards.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace tofu {
 

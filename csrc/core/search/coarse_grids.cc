@@ -5,9 +5,7 @@
 #include "core/search/coarse_grids.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <string>
 #include <unordered_map>
 #include <utility>
 

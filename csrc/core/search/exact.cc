@@ -4,16 +4,15 @@
 #include "core/search/exact.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <memory>
 #include <new>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "core/base/text.h"
 #include "core/cost/sharing.h"
 #include "core/search/class_search.h"
 #include "core/search/coarse_grids.h"
@@ -271,8 +270,8 @@ class ExactSearch {
     // express this, so plans may cost less than counted.
     const bool is_counted = !MayShareByChance(graph_);
     if (state_.has_plan() && is_counted && cost.total_bytes != state_.bytes()) {
-      throw std::logic_error("the plan costs " + std::to_string(cost.total_bytes) +
-                             " bytes, and the search counted " + std::to_string(state_.bytes()));
+      throw std::logic_error(Text("the plan costs ", cost.total_bytes,
+                                  " bytes, and the search counted ", state_.bytes()));
     }
     result_.plan.assignment = std::move(plan);
     result_.plan.round_bytes = cost.round_bytes;

@@ -14,7 +14,6 @@
 #include "core/cost/class_cost.h"
 #include "core/cost/sharing.h"
 #include "core/cost/tables.h"
-#include "core/search/problem_size.h"
 #include "core/search/ties.h"
 
 namespace tofu {

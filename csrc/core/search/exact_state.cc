@@ -3,7 +3,6 @@
  */
 #include "core/search/exact_state.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/elimination/dominance.h"

@@ -4,8 +4,6 @@
  */
 #include "core/search/polish.h"
 
-#include <vector>
-
 namespace tofu {
 
 KeptValues FreeRounds(const ExactProblem& problem, const KeptValues& originals,

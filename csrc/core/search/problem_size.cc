@@ -7,10 +7,10 @@
 #include <map>
 #include <numeric>
 #include <stdexcept>
-#include <string>
 #include <tuple>
 
 #include "core/base/parallel.h"
+#include "core/base/text.h"
 #include "core/elimination/pairwise.h"
 
 namespace tofu {
@@ -37,8 +37,8 @@ void LeaveOutLargest(double most, std::vector<double>* ascending_sizes) {
 void ProblemSize::Hold(double bytes) {
   held_bytes_ += bytes;
   if (held_bytes_ > limits_.max_bytes) {
-    throw std::length_error("the exact search would hold more than " +
-                            std::to_string(static_cast<int64_t>(limits_.max_bytes)) + " bytes");
+    throw std::length_error(Text("the exact search would hold more than ",
+                                 static_cast<int64_t>(limits_.max_bytes), " bytes"));
   }
 }
 
@@ -87,8 +87,8 @@ void ProblemSize::Check(const CostTables& tables, const SearchVariables& variabl
   if (leaves_out) LeaveOutLargest(most, &sizes);
   const double entries = std::accumulate(sizes.begin(), sizes.end(), 0.0);
   if (entries > most) {
-    throw std::length_error("the tables of the exact search would have more than " +
-                            std::to_string(limits_.max_entries) + " entries");
+    throw std::length_error(Text("the tables of the exact search would have more than ",
+                                 limits_.max_entries, " entries"));
   }
   max_table_entries_ = sizes.empty() ? 0 : sizes.back();
   Hold(2 * sizeof(int64_t) * entries);  // their sums take as much

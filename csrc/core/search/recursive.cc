@@ -4,9 +4,9 @@
 #include "core/search/recursive.h"
 
 #include <stdexcept>
-#include <string>
 #include <utility>
 
+#include "core/base/text.h"
 #include "core/cost/tables.h"
 #include "core/elimination/dominance.h"
 #include "core/search/ties.h"
@@ -147,11 +147,10 @@ class RecursiveSearch {
       const size_t entry = best.values[op] * lists[tensor].choices.size() + best.values[tensor];
       if (!IsInPlace(incidence)) continue;
       if (tables_.Get(i, lists[op], lists[tensor])[entry] < kForbiddenBytes) continue;
-      throw std::invalid_argument("operator " + std::to_string(incidence.op) + " writes tensor " +
-                                  std::to_string(incidence.tensor) +
-                                  " in place, and no choice in round " + std::to_string(round) +
-                                  " makes each worker's region exactly its shard; make the tensor "
-                                  "replicable or free its operator");
+      Refuse("operator ", incidence.op, " writes tensor ", incidence.tensor,
+             " in place, and no choice in round ", round,
+             " makes each worker's region exactly its shard; make the tensor "
+             "replicable or free its operator");
     }
     throw std::overflow_error(kTooManyBytes);
   }

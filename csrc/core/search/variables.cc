@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <map>
-#include <stdexcept>
 #include <utility>
 
 #include "core/base/numbering.h"
+#include "core/base/text.h"
 #include "core/cost/class_cost.h"
 #include "core/graph/canonical.h"
 
@@ -67,9 +67,8 @@ void SearchVariables::FindHintsThatReplicate() {
 void SearchVariables::AddHint(const std::string& name, int variable, const std::vector<int>& hint,
                               int num_rounds) {
   if (static_cast<int>(hint.size()) != num_rounds) {
-    throw std::invalid_argument(name + " is fixed to " + std::to_string(hint.size()) +
-                                " choices: one for each of " + std::to_string(num_rounds) +
-                                " rounds is needed (-2 leaves a round free)");
+    Refuse(name, " is fixed to ", hint.size(), " choices: one for each of ", num_rounds,
+           " rounds is needed (-2 leaves a round free)");
   }
   std::vector<int>& known = hints_[variable];
   if (known.empty()) {
@@ -80,10 +79,8 @@ void SearchVariables::AddHint(const std::string& name, int variable, const std::
   for (int round = 0; round < num_rounds; ++round) {
     if (hint[round] == kFree) continue;
     if (known[round] != kFree && known[round] != hint[round]) {
-      throw std::invalid_argument(name + " is fixed to " + std::to_string(hint[round]) +
-                                  " in round " + std::to_string(round) + " and " +
-                                  hint_names_[variable] + " to " + std::to_string(known[round]) +
-                                  ", but they share one choice");
+      Refuse(name, " is fixed to ", hint[round], " in round ", round, " and ",
+             hint_names_[variable], " to ", known[round], ", but they share one choice");
     }
     known[round] = hint[round];
   }
@@ -152,10 +149,8 @@ std::vector<std::vector<int>> SearchVariables::SequencesOf(int variable) const {
   for (int round = 0; round < grid_.num_rounds(); ++round) {
     sequences = ExtendAll(variable, sequences, [](const std::vector<int>&, int) { return true; });
     if (sequences.empty()) {
-      throw std::invalid_argument(
-          hint_names_[variable] + " is fixed to " + std::to_string(hints_[variable][round]) +
-          " in round " + std::to_string(round) + " in " + std::to_string(grid_.factor(round)) +
-          " parts, which no choice of the rounds before it allows");
+      Refuse(hint_names_[variable], " is fixed to ", hints_[variable][round], " in round ", round,
+             " in ", grid_.factor(round), " parts, which no choice of the rounds before it allows");
     }
   }
   return sequences;
@@ -324,9 +319,8 @@ std::vector<std::vector<int>> SearchVariables::Domains(
     domains.push_back(std::move(choices));
   }
   if (!problems.empty()) {
-    throw std::invalid_argument(
-        "hints that cannot be met in " + std::to_string(grid_.factor(round)) +
-        " parts (a dimension can be split while its smallest part has that extent):" + problems);
+    Refuse("hints that cannot be met in ", grid_.factor(round),
+           " parts (a dimension can be split while its smallest part has that extent):", problems);
   }
   return domains;
 }

@@ -11,7 +11,6 @@
 
 #include "nnvm/execution/layout_flow.h"
 #include "nnvm/execution/marked_outputs.h"
-#include "nnvm/execution/operator_clone.h"
 #include "nnvm/fetch/multi_fetch.h"
 #include "nnvm/fetch/place_device.h"
 #include "nnvm/graph/graph_info.h"

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <vector>
 
 #include "nnvm/fetch/multi_fetch.h"
 #include "nnvm/fetch/place_device.h"

@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 #include <sstream>
-#include <string>
 #include <unordered_set>
 #include <utility>
 

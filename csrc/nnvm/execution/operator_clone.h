@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "nnvm/base/mxnet_api.h"

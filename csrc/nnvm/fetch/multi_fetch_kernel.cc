@@ -13,7 +13,6 @@
 #include <type_traits>
 
 #include "cuda/multi_fetch.cuh"
-#include "nnvm/fetch/multi_fetch.h"
 #include "nnvm/fetch/piece_runs.h"
 #include "nnvm/fetch/stream_copy.h"
 

@@ -11,17 +11,6 @@ namespace {
 
 using nnvm::Op;
 
-/*! \brief Return the value of an operator's attribute, or T() if it is not registered. */
-template <typename T>
-T GetOpAttr(const Op* op, const char* key) {
-  return Op::GetAttr<T>(key).get(op, T());
-}
-
-template <typename T>
-bool HasOpAttr(const Op* op, const char* key) {
-  return Op::GetAttr<T>(key).contains(op);
-}
-
 /*! \brief Return the attributes of an operator if none is set, parsed if the parser accepts that.
  */
 nnvm::NodeAttrs DefaultAttrs(const Op* op) {
@@ -38,19 +27,6 @@ nnvm::NodeAttrs DefaultAttrs(const Op* op) {
   return attrs;
 }
 
-/*! \brief List the names of an operator's inputs, from the registered function if it can be called,
- * else from the documentation. */
-std::vector<std::string> ListInputNames(const Op* op) {
-  const nnvm::NodeAttrs attrs = DefaultAttrs(op);
-  const auto list = GetOpAttr<nnvm::FListInputNames>(op, "FListInputNames");
-  if (list != nullptr && (!op->attr_parser || !attrs.parsed.empty())) return list(attrs);
-  std::vector<std::string> names;
-  for (const auto& argument : op->arguments) {
-    if (argument.type_info_str.find("Symbol") != std::string::npos) names.push_back(argument.name);
-  }
-  return names;
-}
-
 /*! \brief List the resources that an operator requests on a CPU with default attributes. */
 std::vector<mxnet::ResourceRequest> ListResources(const Op* op) {
   const nnvm::NodeAttrs attrs = DefaultAttrs(op);
@@ -63,23 +39,25 @@ std::vector<mxnet::ResourceRequest> ListResources(const Op* op) {
   return plain == nullptr ? std::vector<mxnet::ResourceRequest>() : plain(attrs);
 }
 
+}  // namespace
+
+std::vector<std::string> ListInputNames(const Op* op) {
+  const nnvm::NodeAttrs attrs = DefaultAttrs(op);
+  const auto list = GetOpAttr<nnvm::FListInputNames>(op, "FListInputNames");
+  if (list != nullptr && (!op->attr_parser || !attrs.parsed.empty())) return list(attrs);
+  std::vector<std::string> names;
+  for (const auto& argument : op->arguments) {
+    if (argument.type_info_str.find("Symbol") != std::string::npos) names.push_back(argument.name);
+  }
+  return names;
+}
+
 bool IsRandom(const Op* op) {
   for (const mxnet::ResourceRequest& resource : ListResources(op)) {
     if (resource.type != mxnet::ResourceRequest::kTempSpace) return true;
   }
   return false;
 }
-
-void DescribeNodeOperator(const nnvm::Node& node, NodeInfo* info) {
-  const Op* op = node.op();
-  info->op = op->name;
-  info->is_backward = GetOpAttr<nnvm::TIsBackward>(op, "TIsBackward");
-  info->is_layer_backward = GetOpAttr<bool>(op, "TIsLayerOpBackward");
-  info->mutable_inputs = ListMutableInputs(node.attrs);
-  info->ignored_inputs = ListIgnoredInputs(node.attrs);
-}
-
-}  // namespace
 
 std::vector<uint32_t> ListMutableInputs(const nnvm::NodeAttrs& attrs) {
   const auto mutate = GetOpAttr<nnvm::FMutateInputs>(attrs.op, "FMutateInputs");
@@ -118,26 +96,6 @@ void CheckEdges(SymbolHandle symbol) {
   for (const nnvm::NodeEntry& entry : SymbolOf(symbol).outputs) check_entry(entry, "the model");
 }
 
-std::vector<NodeInfo> ListNodes(SymbolHandle symbol) {
-  const nnvm::Graph graph = GraphOf(symbol);
-  const nnvm::IndexedGraph& index = graph.indexed_graph();
-  std::vector<NodeInfo> nodes(index.num_nodes());
-  for (uint32_t id = 0; id < nodes.size(); ++id) {
-    const nnvm::Node& node = *index[id].source;
-    NodeInfo& info = nodes[id];
-    info.name = node.attrs.name;
-    info.op = "null";
-    info.attrs = node.attrs.dict;
-    for (const auto& entry : index[id].inputs) info.inputs.emplace_back(entry.node_id, entry.index);
-    info.control_deps.assign(index[id].control_deps.begin(), index[id].control_deps.end());
-    info.num_outputs = node.num_outputs();
-    info.entry = index.entry_id(id, 0);
-    info.is_aux = index.mutable_input_nodes().count(id) != 0;
-    if (!node.is_variable()) DescribeNodeOperator(node, &info);
-  }
-  return nodes;
-}
-
 std::vector<std::vector<std::string>> ListMonitoredInputs(SymbolHandle symbol) {
   const nnvm::Graph graph = GraphOf(symbol);
   const nnvm::IndexedGraph& index = graph.indexed_graph();
@@ -161,18 +119,6 @@ std::vector<EntryRef> ListOutputs(SymbolHandle symbol) {
     outputs.emplace_back(entry.node_id, entry.index);
   }
   return outputs;
-}
-
-OperatorInfo DescribeOperator(const std::string& name) {
-  const Op* op = Op::Get(name);
-  OperatorInfo info;
-  info.is_backward = GetOpAttr<nnvm::TIsBackward>(op, "TIsBackward");
-  info.is_layer_backward = GetOpAttr<bool>(op, "TIsLayerOpBackward");
-  info.stateful = HasOpAttr<mxnet::FCreateOpState>(op, "FCreateOpState");
-  info.has_infer_shape = HasOpAttr<mxnet::FInferShape>(op, "FInferShape");
-  info.is_random = IsRandom(op);
-  info.input_names = ListInputNames(op);
-  return info;
 }
 
 }  // namespace tofu::nnvm_layer

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -17,21 +16,12 @@ namespace tofu::nnvm_layer {
 /*! \brief Number of a node, and number of one of its outputs. */
 using EntryRef = std::pair<uint32_t, uint32_t>;
 
-/*! \brief A node of a graph, in the topological order of nnvm::IndexedGraph. */
-struct NodeInfo {
-  std::string name;
-  std::string op;  // "null" for variables
-  std::unordered_map<std::string, std::string> attrs;
-  std::vector<EntryRef> inputs;
-  std::vector<uint32_t> control_deps;
-  uint32_t num_outputs = 1;
-  uint32_t entry = 0;  // position of output 0 among all entries of the graph
-  bool is_backward = false;
-  bool is_layer_backward = false;  // needs the state of its forward node on the same device
-  bool is_aux = false;
-  std::vector<uint32_t> mutable_inputs;
-  std::vector<uint32_t> ignored_inputs;  // only their shapes are used
-};
+/*! \brief Return the value of an operator's attribute, or T() if the operator is null or lacks it.
+ */
+template <typename T>
+T GetOpAttr(const nnvm::Op* op, const char* key) {
+  return nnvm::Op::GetAttr<T>(key).get(op, T());
+}
 
 /*!
  * \brief Check the edges of a symbol, as MXNet does not when it loads one: inputs exist, operators
@@ -40,25 +30,17 @@ struct NodeInfo {
  */
 void CheckEdges(SymbolHandle symbol);
 
-/*! \brief Facts that MXNet has registered about an operator. */
-struct OperatorInfo {
-  bool is_backward = false;
-  bool is_layer_backward = false;
-  bool stateful = false;
-  bool has_infer_shape = false;
-  bool is_random = false;                // asks for a random number generator
-  std::vector<std::string> input_names;  // unless they depend on attributes
-};
-
-std::vector<NodeInfo> ListNodes(SymbolHandle symbol);
-
 /*! \brief List, for each node, the names that MXNet's monitors give its inputs. */
 std::vector<std::vector<std::string>> ListMonitoredInputs(SymbolHandle symbol);
 
 std::vector<EntryRef> ListOutputs(SymbolHandle symbol);
 
-/*! \throw dmlc::Error if no operator has this name */
-OperatorInfo DescribeOperator(const std::string& op);
+/*! \brief List the names of an operator's inputs, unless they depend on attributes: from the
+ * registered function if it can be called, else from the documentation. */
+std::vector<std::string> ListInputNames(const nnvm::Op* op);
+
+/*! \brief Return true if the operator asks for a random number generator. */
+bool IsRandom(const nnvm::Op* op);
 
 /*! \brief List the inputs that a node's operator changes, such as auxiliary or optimizer states. */
 std::vector<uint32_t> ListMutableInputs(const nnvm::NodeAttrs& attrs);

@@ -89,16 +89,15 @@ std::vector<int> InferOutputStorage(SymbolHandle symbol) {
   return types;
 }
 
-OperatorShapes InferOperator(const std::string& name,
-                             const std::unordered_map<std::string, std::string>& dict,
-                             const std::vector<MaybeShape>& inputs) {
+std::optional<std::vector<MaybeShape>> InferOperator(
+    const std::string& name, const std::unordered_map<std::string, std::string>& dict,
+    const std::vector<MaybeShape>& inputs) {
   const Op* op = Op::Get(name);
   const auto infer = Op::GetAttr<mxnet::FInferShape>("FInferShape").get(op, nullptr);
-  OperatorShapes result;
   // A backward operator without a parser uses what its forward operator parsed.
   if (infer == nullptr || op->attr_parser == nullptr) {
     const bool is_backward = Op::GetAttr<nnvm::TIsBackward>("TIsBackward").get(op, false);
-    if (infer == nullptr || is_backward) return result;
+    if (infer == nullptr || is_backward) return std::nullopt;
   }
   nnvm::NodeAttrs attrs;
   attrs.op = op;
@@ -114,9 +113,9 @@ OperatorShapes InferOperator(const std::string& name,
       op->get_num_outputs == nullptr ? op->num_outputs : op->get_num_outputs(attrs);
   mxnet::ShapeVector output_shapes(num_outputs);
   infer(attrs, &input_shapes, &output_shapes);
-  result.available = true;
-  for (const mxnet::TShape& shape : output_shapes) result.outputs.push_back(FromShape(shape));
-  return result;
+  std::vector<MaybeShape> outputs(num_outputs);
+  std::transform(output_shapes.begin(), output_shapes.end(), outputs.begin(), FromShape);
+  return outputs;
 }
 
 }  // namespace tofu::nnvm_layer

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -48,18 +49,13 @@ nnvm::Graph InferGraphTypes(nnvm::Graph graph, const TypesByName& types);
 /*! \brief MXNet's storage type of each output of a symbol, such as kRowSparseStorage, on CPUs. */
 std::vector<int> InferOutputStorage(SymbolHandle symbol);
 
-/*! \brief Result of InferOperator. */
-struct OperatorShapes {
-  bool available = false;  // false: no inference function, or attributes missing
-  std::vector<MaybeShape> outputs;
-};
-
 /*!
- * \brief Infer the output shapes of one operator.
+ * \brief Infer the output shapes of one operator. Return nothing if it has no inference function,
+ * or if that needs attributes of another operator.
  * \\throw dmlc::Error if attributes or shapes contradict each other
  */
-OperatorShapes InferOperator(const std::string& op,
-                             const std::unordered_map<std::string, std::string>& attrs,
-                             const std::vector<MaybeShape>& inputs);
+std::optional<std::vector<MaybeShape>> InferOperator(
+    const std::string& op, const std::unordered_map<std::string, std::string>& attrs,
+    const std::vector<MaybeShape>& inputs);
 
 }  // namespace tofu::nnvm_layer

@@ -8,7 +8,6 @@
 
 #include "nnvm/execution/operator_clone.h"
 #include "nnvm/graph/graph_info.h"
-#include "nnvm/memory/kernel_memory.h"
 
 namespace tofu::nnvm_layer {
 namespace {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "nnvm/memory/buffer_plan.h"
 #include "nnvm/memory/memory_plan.h"
 
 namespace tofu::nnvm_layer {

@@ -10,8 +10,14 @@
 #include <vector>
 
 #include "nnvm/graph/inference.h"
+#include "nnvm/memory/buffer_plan.h"
 
 namespace tofu::nnvm_layer {
+
+/*! \brief Describe how the kernel of a node that is not a variable uses memory, as MXNet declares
+ * it.
+ */
+KernelMemory DescribeKernel(const nnvm::NodeAttrs& attrs);
 
 enum class EntryKind : int {
   kArgument = 0,

@@ -3,11 +3,9 @@
  */
 #include "nnvm/memory/outline_memory.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
-#include "nnvm/memory/kernel_memory.h"
 #include "nnvm/memory/memory_plan.h"
 
 namespace tofu::nnvm_layer {

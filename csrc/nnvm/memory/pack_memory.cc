@@ -5,11 +5,9 @@
 
 #include <deque>
 #include <utility>
-#include <vector>
 
 #include "nnvm/execution/marked_outputs.h"
 #include "nnvm/fetch/place_device.h"
-#include "nnvm/memory/kernel_memory.h"
 #include "nnvm/memory/memory_plan.h"
 
 namespace tofu::nnvm_layer {

@@ -2,8 +2,6 @@
  * \file blocked_part.cc
  */
 
-#include <utility>
-
 #include "nnvm/parts/channel_blocks.h"
 #include "nnvm/parts/lowered_operator.h"
 
@@ -48,7 +46,9 @@ mxnet::FComputeEx ComputeInBlocks(const Part& part) {
       }
       written.push_back(MemoryOf(outputs[i]));
     }
-    part.compute(MakeCall(attrs, context, read, requests, written, part.view, block));
+    PartRun run = MakeRun(attrs, context, read, requests, written, part.view);
+    run.view.block = block;
+    part.method.compute(run.arguments, run.view, read[0].type_flag_);
   };
 }
 

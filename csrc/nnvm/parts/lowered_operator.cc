@@ -6,12 +6,18 @@
 #include <cstdlib>
 #include <cstring>
 #include <type_traits>
-#include <utility>
 
 #include "nnvm/base/gpu_call.h"
-#include "nnvm/parts/dimension_view.h"
 
 namespace tofu::nnvm_layer {
+
+static_assert(static_cast<int>(mxnet::kNullOp) == cuda::kNothingRequested &&
+                  static_cast<int>(mxnet::kAddTo) == cuda::kAdditionRequested,
+              "kernels read MXNet's codes of requests");
+static_assert(mshadow::kFloat32 == 0 && mshadow::kFloat64 == 1 && mshadow::kFloat16 == 2 &&
+                  mshadow::kUint8 == 3 && mshadow::kInt32 == 4 && mshadow::kInt8 == 5 &&
+                  mshadow::kInt64 == 6,
+              "cuda::Positions reads MXNet's codes of types");
 
 bool ReadFlag(const NodeAttrs& attrs, const char* key, bool otherwise) {
   const std::string* found = FindText(attrs, key);
@@ -48,42 +54,45 @@ int ReadMeaning(const NodeAttrs& attrs) {
   return mode == "wrap" ? cuda::kWrapped : mode == "exact" ? cuda::kExact : cuda::kLength;
 }
 
-/*! \brief Read the attributes of all families. Missing ones keep their defaults. */
+/*! \brief Read the attributes of all families, with the names and defaults of stock operators. */
 void Parse(const PartFamily& family, NodeAttrs* attrs) {
   LoweredParam param;
-  const auto read = [attrs](const char* key, auto* field) {
+  PartArguments& a = param.arguments;
+  const auto read = [attrs](const char* key, auto otherwise, auto* field) {
     using Field = std::remove_reference_t<decltype(*field)>;
-    *field = static_cast<Field>(ReadNumber(*attrs, key, static_cast<double>(*field)));
+    *field = static_cast<Field>(ReadNumber(*attrs, key, static_cast<double>(otherwise)));
   };
-  param.axis = family.axis;
-  param.eps = family.eps;
-  read("axis", &param.axis);
-  read("count", &param.count);
-  read("eps", &param.eps);
-  if (family.holds_eps_as_float) param.eps = static_cast<float>(param.eps);
-  param.momentum = static_cast<float>(ReadNumber(*attrs, "momentum", param.momentum));
-  read("temperature", &param.temperature);
-  read("kernel", &param.window.kernel);
-  read("stride", &param.window.stride);
-  read("pad", &param.window.pad);
-  read("begin", &param.window.begin);
-  read("end", &param.window.end);
-  read("grad_scale", &param.labels.scale);
-  read("smooth_alpha", &param.labels.smoothing);
-  read("ignore_label", &param.labels.ignored);
-  read("classes", &param.labels.classes);
-  read("rows", &param.positions.whole);
-  read("extent", &param.positions.extent);
-  read("on_value", &param.on_value);
-  read("off_value", &param.off_value);
-  for (cuda::Index* first : {&param.window.first, &param.labels.first, &param.positions.first})
-    read("first", first);
-  param.valid_thresh = static_cast<float>(ReadNumber(*attrs, "valid_thresh", param.valid_thresh));
-  param.positions.meaning = ReadMeaning(*attrs);
-  param.labels.are_ignored = ReadFlag(*attrs, "use_ignore", false) ? 1 : 0;
+  // MXNet holds these numbers in single precision.
+  const auto read_float = [&](const char* key, float otherwise, double* field) {
+    read(key, otherwise, field);
+    *field = static_cast<float>(*field);
+  };
+  read("axis", family.axis, &param.axis);
+  read("count", 1, &a.count);
+  read("eps", family.eps, &a.eps);
+  if (family.holds_eps_as_float) a.eps = static_cast<float>(a.eps);
+  read_float("momentum", 0.9f, &a.momentum);
+  read("temperature", 1, &a.temperature);
+  read("kernel", 1, &a.window.kernel);
+  read("stride", 1, &a.window.stride);
+  read("pad", 0, &a.window.pad);
+  read("begin", 0, &a.window.begin);
+  read("end", 1, &a.window.end);
+  read("grad_scale", 1, &a.labels.scale);
+  read("smooth_alpha", 0, &a.labels.smoothing);
+  read("ignore_label", -1, &a.labels.ignored);
+  read("classes", 1, &a.labels.classes);
+  read("rows", 1, &a.positions.whole);
+  read("extent", 1, &a.positions.extent);
+  read("on_value", 1, &a.on_value);
+  read("off_value", 0, &a.off_value);
+  for (cuda::Index* first : {&a.window.first, &a.labels.first, &a.positions.first})
+    read("first", 0, first);
+  read_float("valid_thresh", 0, &a.valid_thresh);
+  a.positions.meaning = ReadMeaning(*attrs);
+  a.labels.are_ignored = ReadFlag(*attrs, "use_ignore", false);
+  a.fix_gamma = ReadFlag(*attrs, "fix_gamma", true);
   param.keepdims = ReadFlag(*attrs, "keepdims", false);
-  param.fix_gamma = ReadFlag(*attrs, "fix_gamma", true);
-  param.use_global_stats = ReadFlag(*attrs, "use_global_stats", false);
   attrs->parsed = param;
 }
 
@@ -171,12 +180,34 @@ nnvm::Op& FindOperator(const char* name) {
 
 }  // namespace
 
-PartCall MakeCall(const NodeAttrs& attrs, const OpContext& context, const Blobs& inputs,
-                  const Requests& requests, const Blobs& outputs, ViewOf view_of, int64_t block) {
+void DescribeIndices(const DimensionView& view, const TBlob& indices, cuda::Positions* positions) {
+  positions->extent = view.extent;
+  positions->count = static_cast<int64_t>(indices.Size());
+  positions->type = indices.type_flag_;
+  positions->lines =
+      std::max<int64_t>(1, view.num_lines() / std::max<int64_t>(1, positions->count));
+}
+
+PartRun MakeRun(const NodeAttrs& attrs, const OpContext& context, const Blobs& inputs,
+                const Requests& requests, const Blobs& outputs, ViewOf view_of) {
+  const int type = inputs[0].type_flag_;
+  CHECK(type == mshadow::kFloat32 || type == mshadow::kFloat64 || type == mshadow::kFloat16)
+      << attrs.name << ": there are no kernels for data of type code " << type;
+  CHECK_LE(inputs.size() + outputs.size(), static_cast<size_t>(cuda::kMaxPartTensors));
+  CHECK_LE(outputs.size(), static_cast<size_t>(cuda::kMaxPartOutputs));
   const LoweredParam& param = LoweredParamOf(attrs);
-  PartView view = view_of(param, inputs, outputs);
-  view.loop.block = block;
-  return {param, context.is_train != 0, inputs, requests, outputs, view.loop, view.positions};
+  PartArguments arguments = param.arguments;
+  const DimensionView view = view_of(param.axis, inputs, outputs, &arguments.positions);
+  void** next = arguments.tensors;
+  for (const TBlob& input : inputs) *next++ = input.dptr_;
+  for (const TBlob& output : outputs) *next++ = output.dptr_;
+  arguments.num_inputs = static_cast<int>(inputs.size());
+  std::copy(requests.begin(), requests.end(), arguments.requests);
+  arguments.outer = view.outer;
+  arguments.extent = view.extent;
+  arguments.inner = view.inner;
+  arguments.is_train = context.is_train ? 1 : 0;
+  return {arguments, view};
 }
 
 bool RegisterParts(const PartFamily& family, const std::vector<Part>& parts) {
@@ -184,10 +215,23 @@ bool RegisterParts(const PartFamily& family, const std::vector<Part>& parts) {
     const auto compute = [part](const NodeAttrs& attrs, const OpContext& context,
                                 const Blobs& inputs, const Requests& requests,
                                 const Blobs& outputs) {
-      part.compute(MakeCall(attrs, context, inputs, requests, outputs, part.view, 1));
+      const PartRun run = MakeRun(attrs, context, inputs, requests, outputs, part.view);
+      part.method.compute(run.arguments, run.view, inputs[0].type_flag_);
     };
     std::vector<cuda::PartKernel> kernels = part.kernels;
-    if (kernels.empty()) kernels = {{family.kernel_file, part.name + 1, part.loop}};  // without "_"
+    if (kernels.empty())
+      kernels = {{family.kernel_file, part.name + 1, part.method.loop}};  // without "_"
+    const auto launch = [kernels, view = part.view](
+                            const NodeAttrs& attrs, const OpContext& context, const Blobs& inputs,
+                            const Requests& requests, const Blobs& outputs) {
+      const PartRun run = MakeRun(attrs, context, inputs, requests, outputs, view);
+      CallGpu(attrs.name, [&] {
+        for (const cuda::PartKernel& kernel : kernels) {
+          cuda::LaunchPart(kernel, KernelTypeName(inputs[0].type_flag_), inputs[0].dev_id(),
+                           StreamOf(context), run.arguments);
+        }
+      });
+    };
     FindOperator(part.name)
         .set_num_inputs(static_cast<uint32_t>(std::strlen(part.signature.inputs)))
         .set_num_outputs(static_cast<uint32_t>(std::strlen(part.signature.outputs)))
@@ -196,7 +240,7 @@ bool RegisterParts(const PartFamily& family, const std::vector<Part>& parts) {
         .set_attr<nnvm::FInferType>("FInferType", InferTypeOf(part.signature))
         .set_attr<mxnet::FCompute>("FCompute<cpu>", compute)
         .set_attr<PartKernels>(kPartKernels, kernels)
-        .set_attr<mxnet::FCompute>("FCompute<gpu>", ComputeOnGpu(kernels, part.view));
+        .set_attr<mxnet::FCompute>("FCompute<gpu>", launch);
   }
   return true;
 }

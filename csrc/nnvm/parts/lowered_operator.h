@@ -9,8 +9,6 @@
  */
 #pragma once
 
-#include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,6 +19,7 @@
 namespace tofu::nnvm_layer {
 
 // Used by all kernels.
+using cuda::PartArguments;
 using cuda::PartLoop;
 using mxnet::OpContext;
 using mxnet::TBlob;
@@ -31,22 +30,11 @@ using Requests = std::vector<mxnet::OpReqType>;
 /*! \brief FInplaceOption: the first output may replace the first input. */
 inline std::vector<std::pair<int, int>> FirstInPlace(const NodeAttrs&) { return {{0, 0}}; }
 
-/*! \brief Attributes of the stock operators with their names and defaults, and `count`. */
+/*! \brief Attributes of a part: those that kernels read, and two that determine shapes. */
 struct LoweredParam {
   int axis = 1;
-  int64_t count = 1;  // elements of the whole tensor in a sum
-  double eps = 0;
-  double momentum = 0.9f;  // single precision in MXNet
-  double temperature = 1;
-  cuda::Window window = {1, 1, 0, 0, 1, 0};
-  cuda::Labels labels = {1, 0, -1, 0, 1, 0};
-  cuda::Positions positions = {0, 1, 1, 0, cuda::kClipped, 0, 1};
-  double valid_thresh = 0;
-  double on_value = 1;   // at the position of an index
-  double off_value = 0;  // elsewhere
   bool keepdims = false;
-  bool fix_gamma = true;
-  bool use_global_stats = false;
+  PartArguments arguments = {};
 };
 
 /*! \brief Read a boolean attribute as MXNet does. */
@@ -75,47 +63,18 @@ struct Signature {
                           const mxnet::TShape& indices) = nullptr;
 };
 
-/*! \brief What a kernel loops over, and the meaning of its indices, if any. */
-struct PartView {
-  DimensionView loop;
-  cuda::Positions positions;
-};
-
-using ViewOf = PartView (*)(const LoweredParam&, const Blobs& inputs, const Blobs& outputs);
+/*! \brief Return what a kernel loops over, and describe its indices, if any. */
+using ViewOf = DimensionView (*)(int axis, const Blobs& inputs, const Blobs& outputs,
+                                 cuda::Positions* positions);
 
 /*! \brief The first input along dimension `axis`. */
-inline PartView ViewData(const LoweredParam& param, const Blobs& inputs, const Blobs&) {
-  return {DimensionView(inputs[0].shape_, param.axis), param.positions};
+inline DimensionView ViewData(int axis, const Blobs& inputs, const Blobs&, cuda::Positions*) {
+  return DimensionView(inputs[0].shape_, axis);
 }
 
-/*! \brief One run of an operator on a CPU. */
-struct PartCall {
-  const LoweredParam& param;
-  bool is_train;
-  const Blobs& inputs;
-  const Requests& requests;
-  const Blobs& outputs;
-  DimensionView view;
-  cuda::Positions positions;
-
-  template <typename DType>
-  DType* Input(size_t i) const {
-    return inputs[i].dptr<DType>();
-  }
-  /*! \brief Write value(line, position, cell) to every element of the first output. */
-  template <typename DType, typename Value>
-  void MapCells(const Value& value) const {
-    nnvm_layer::MapCells(view, requests[0], outputs[0].dptr<DType>(), value);
-  }
-  /*! \brief Write value(n) to every element of output `i`, a small tensor. */
-  template <typename DType, typename Value>
-  void MapElements(size_t i, const Value& value) const {
-    nnvm_layer::MapElements<DType>(requests[i], outputs[i], value);
-  }
-  void StoreSums(size_t i, const std::vector<double>& sums) const {
-    MapElements<double>(i, [&](size_t n) { return sums[n]; });
-  }
-};
+/*! \brief Describe indices into the part of a dimension in `view`. If they are fewer than the
+ * lines, adjacent lines share an index. */
+void DescribeIndices(const DimensionView& view, const TBlob& indices, cuda::Positions* positions);
 
 /*! \brief Properties of all parts of one kernel file: defaults of attributes. */
 struct PartFamily {
@@ -125,13 +84,18 @@ struct PartFamily {
   bool holds_eps_as_float = false;
 };
 
-/*! \brief A part of an operator. Its GPU kernel has its name and runs `loop`, unless `kernels`
- * lists others. */
+/*! \brief The function that computes a part on CPUs, for data of MXNet's type code `type`, and the
+ * loop of its GPU kernel. See part_loops.h. */
+struct PartMethod {
+  void (*compute)(const PartArguments&, const DimensionView&, int type);
+  PartLoop loop;
+};
+
+/*! \brief A part of an operator. Its GPU kernel has its name, unless `kernels` lists others. */
 struct Part {
   const char* name;
   Signature signature;
-  void (*compute)(const PartCall&);
-  PartLoop loop;
+  PartMethod method;
   ViewOf view = ViewData;
   std::vector<cuda::PartKernel> kernels = {};
 };
@@ -150,11 +114,13 @@ bool RegisterBlockedParts(const PartFamily& family, const std::vector<Part>& par
 /*! \brief Let the first outputs of parts replace their first inputs. Return true. */
 bool AllowInPlace(const std::vector<const char*>& names);
 
-/*! \brief Describe a run of a part, with the view of its operator. */
-PartCall MakeCall(const NodeAttrs& attrs, const OpContext& context, const Blobs& inputs,
-                  const Requests& requests, const Blobs& outputs, ViewOf view, int64_t block);
+/*! \brief The arguments of a part's kernels, and what they loop over. */
+struct PartRun {
+  PartArguments arguments;
+  DimensionView view;
+};
 
-/*! \brief FCompute<gpu> that runs kernels over a view, one after the other. */
-mxnet::FCompute ComputeOnGpu(std::vector<cuda::PartKernel> kernels, ViewOf view);
+PartRun MakeRun(const NodeAttrs& attrs, const OpContext& context, const Blobs& inputs,
+                const Requests& requests, const Blobs& outputs, ViewOf view_of);
 
 }  // namespace tofu::nnvm_layer

@@ -5,13 +5,9 @@
  * An index refers to a row of the complete table. Out of range, it is clipped or wraps around. Rows
  * of other parts are zeros, because the workers' results are summed.
  */
-#include <algorithm>
-#include <cstdint>
-#include <vector>
+#include "cuda/take.cuh"
 
-#include "nnvm/parts/dimension_view.h"
-#include "nnvm/parts/indexed_view.h"
-#include "nnvm/parts/lowered_operator.h"
+#include "nnvm/parts/part_loops.h"
 
 namespace tofu::nnvm_layer {
 namespace {
@@ -35,7 +31,8 @@ mxnet::TShape ShapeOfTable(const LoweredParam& param, const mxnet::TShape& taken
                     std::equal(indices.begin(), indices.end(), taken.begin() + param.axis);
   CHECK(fits) << "there is no " << indices << " in " << taken << " from dimension " << param.axis
               << " on";
-  return Replace(taken, param.axis, indices.ndim(), mxnet::TShape(1, param.positions.extent));
+  return Replace(taken, param.axis, indices.ndim(),
+                 mxnet::TShape(1, param.arguments.positions.extent));
 }
 
 /*! \brief `shape` with one element in place of each line; the dimension may stay with extent 1. */
@@ -63,8 +60,8 @@ mxnet::TShape ShapeOfPicked(const LoweredParam& param, const mxnet::TShape& data
 mxnet::TShape ShapeOfLines(const LoweredParam& param, const mxnet::TShape& picked,
                            const mxnet::TShape& indices) {
   CHECK_LE(param.axis, picked.ndim() - (param.keepdims ? 1 : 0)) << "of " << picked;
-  const mxnet::TShape data =
-      Replace(picked, param.axis, param.keepdims ? 1 : 0, mxnet::TShape(1, param.positions.extent));
+  const mxnet::TShape data = Replace(picked, param.axis, param.keepdims ? 1 : 0,
+                                     mxnet::TShape(1, param.arguments.positions.extent));
   CheckIndices(data, param.axis, indices);
   CHECK(picked == KeepLines(data, param.axis, param.keepdims))
       << picked << " is not one for each line of " << data << " along dimension " << param.axis;
@@ -72,37 +69,46 @@ mxnet::TShape ShapeOfLines(const LoweredParam& param, const mxnet::TShape& picke
 }
 
 /*! \brief The result of a lookup, as [outer][indices][inner]. */
-PartView ViewTaken(const LoweredParam& param, const Blobs& inputs, const Blobs&) {
-  DimensionView view(inputs[0].shape_, param.axis);
-  const auto positions = DescribeIndices(param, view, inputs[1]);
-  view.extent = positions.count;
-  return {view, positions};
+DimensionView ViewTaken(int axis, const Blobs& inputs, const Blobs&, cuda::Positions* positions) {
+  DimensionView view(inputs[0].shape_, axis);
+  DescribeIndices(view, inputs[1], positions);
+  view.extent = positions->count;
+  return view;
 }
 
 /*! \brief One element of each line of the data, as [outer][1][inner]. */
-PartView ViewPicked(const LoweredParam& param, const Blobs& inputs, const Blobs&) {
-  DimensionView view(inputs[0].shape_, param.axis);
-  const auto positions = DescribeIndices(param, view, inputs[1]);
+DimensionView ViewPicked(int axis, const Blobs& inputs, const Blobs&, cuda::Positions* positions) {
+  DimensionView view(inputs[0].shape_, axis);
+  DescribeIndices(view, inputs[1], positions);
   view.extent = 1;
-  return {view, positions};
+  return view;
 }
 
 /*! \brief A gradient, as [outer][rows][inner]. */
-PartView ViewRows(const LoweredParam& param, const Blobs& inputs, const Blobs& outputs) {
-  const DimensionView view(outputs[0].shape_, param.axis);
-  return {view, DescribeIndices(param, view, inputs[1])};
+DimensionView ViewRows(int axis, const Blobs& inputs, const Blobs& outputs,
+                       cuda::Positions* positions) {
+  const DimensionView view(outputs[0].shape_, axis);
+  DescribeIndices(view, inputs[1], positions);
+  return view;
+}
+
+/*! \brief The place of each index in the part, or -1 in another part. */
+std::vector<int64_t> LocateRows(const PartArguments& a) {
+  std::vector<int64_t> rows(a.positions.count);
+  for (int64_t n = 0; n < a.positions.count; ++n) rows[n] = a.positions.Locate(a.tensors[1], n);
+  return rows;
 }
 
 /*! \brief Write or add rows of the table, zeros for rows of other parts. */
 template <typename DType>
-void CopyRows(const PartCall& call, const std::vector<int64_t>& rows, bool add, const DType* table,
-              DType* out) {
-  const int64_t inner = call.view.inner, extent = call.view.extent;
+void CopyRows(const PartArguments& a, const DimensionView& view, const std::vector<int64_t>& rows) {
+  const bool add = a.requests[0] == cuda::kAdditionRequested;
+  const int64_t inner = view.inner, extent = view.extent;
 #pragma omp parallel for
-  for (int64_t n = 0; n < call.view.outer * extent; ++n) {
+  for (int64_t n = 0; n < view.outer * extent; ++n) {
     const int64_t row = rows[n % extent];
-    const DType* from = table + (n / extent * call.positions.extent + row) * inner;
-    DType* to = out + n * inner;
+    const DType* from = a.Input<DType>(0) + (n / extent * a.positions.extent + row) * inner;
+    DType* to = a.Output<DType>(0) + n * inner;
     if (add) {
       for (int64_t i = 0; row >= 0 && i < inner; ++i) to[i] += from[i];
     } else if (row < 0) {
@@ -114,73 +120,45 @@ void CopyRows(const PartCall& call, const std::vector<int64_t>& rows, bool add, 
 }
 
 /*! \brief table, indices -> rows */
-void ComputeTake(const PartCall& call) {
-  if (call.requests[0] == mxnet::kNullOp) return;
-  const std::vector<int64_t> rows = FindRows(call.positions, call.inputs[1]);
-  MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
-    CopyRows(call, rows, call.requests[0] == mxnet::kAddTo, call.Input<DType>(0),
-             call.outputs[0].dptr<DType>());
-  });
+void ComputeTake(const PartArguments& a, const DimensionView& view, int type) {
+  if (a.requests[0] == cuda::kNothingRequested) return;
+  const std::vector<int64_t> rows = LocateRows(a);
+  MSHADOW_REAL_TYPE_SWITCH(type, DType, { CopyRows<DType>(a, view, rows); });
 }
 
 /*! \brief d_out, indices -> d_table */
-void ComputeTakeBackward(const PartCall& call) {
-  if (call.requests[0] == mxnet::kNullOp) return;
-  const std::vector<int64_t> rows = FindRows(call.positions, call.inputs[1]);
-  const int64_t inner = call.view.inner;
-  MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
-    if (call.requests[0] != mxnet::kAddTo) {
-      std::fill_n(call.outputs[0].dptr<DType>(), call.outputs[0].Size(), DType(0));
+void ComputeTakeBackward(const PartArguments& a, const DimensionView& view, int type) {
+  if (a.requests[0] == cuda::kNothingRequested) return;
+  const std::vector<int64_t> rows = LocateRows(a);
+  const int64_t inner = view.inner;
+  MSHADOW_REAL_TYPE_SWITCH(type, DType, {
+    DType* table = a.Output<DType>(0);
+    if (a.requests[0] != cuda::kAdditionRequested) {
+      std::fill_n(table, view.num_lines() * view.extent, DType(0));
     }
-    const DType* d_out = call.Input<DType>(0);
-    for (int64_t o = 0; o < call.view.outer; ++o) {
-      DType* table = call.outputs[0].dptr<DType>() + o * call.view.extent * inner;
-      for (int64_t n = 0; n < call.positions.count; ++n, d_out += inner) {
+    const DType* d_out = a.Input<DType>(0);
+    for (int64_t o = 0; o < view.outer; ++o, table += view.extent * inner) {
+      for (int64_t n = 0; n < a.positions.count; ++n, d_out += inner) {
         for (int64_t i = 0; rows[n] >= 0 && i < inner; ++i) table[rows[n] * inner + i] += d_out[i];
       }
     }
   });
 }
 
-/*! \brief data, an index per line -> elements */
-void ComputePick(const PartCall& call) {
-  const std::vector<int64_t> rows = FindRows(call.positions, call.inputs[1]);
-  MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
-    const DType* data = call.Input<DType>(0);
-    call.MapElements<DType>(0, [&](size_t n) {
-      const int64_t line = static_cast<int64_t>(n);
-      const int64_t outer = line / call.view.inner;
-      const int64_t found = rows[line / call.positions.lines];
-      const int64_t row = outer * call.positions.extent + found;
-      return found < 0 ? DType(0) : data[row * call.view.inner + line % call.view.inner];
-    });
-  });
-}
-
-/*! \brief d_out, an index per line -> d_data */
-void ComputePickBackward(const PartCall& call) {
-  const std::vector<int64_t> rows = FindRows(call.positions, call.inputs[1]);
-  MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
-    const DType* d_out = call.Input<DType>(0);
-    call.MapCells<DType>([&](int64_t line, int64_t p, int64_t) {
-      return p == rows[line / call.positions.lines] ? d_out[line] : DType(0);
-    });
-  });
-}
-
 [[maybe_unused]] const bool kRegistered = RegisterParts(
     {"take.cu", 0},
-    {{"_tofu_take", {"di", "t", ShapeOfTaken}, ComputeTake, PartLoop::kLookUp, ViewTaken},
+    {{"_tofu_take", {"di", "t", ShapeOfTaken}, {ComputeTake, PartLoop::kLookUp}, ViewTaken},
      {"_tofu_take_backward",
       {"di", "t", ShapeOfTable},
-      ComputeTakeBackward,
-      PartLoop::kLookUpSorted,
+      {ComputeTakeBackward, PartLoop::kLookUpSorted},
       ViewRows},
-     {"_tofu_pick", {"di", "t", ShapeOfPicked}, ComputePick, PartLoop::kLookUp, ViewPicked},
+     {"_tofu_pick",
+      {"di", "t", ShapeOfPicked},
+      {RunMap<cuda::Pick, AtPosition>, PartLoop::kLookUp},
+      ViewPicked},
      {"_tofu_pick_backward",
       {"di", "t", ShapeOfLines},
-      ComputePickBackward,
-      PartLoop::kMapLines,
+      kMap<cuda::PickBackward, OnLine>,
       ViewRows}});
 
 }  // namespace
