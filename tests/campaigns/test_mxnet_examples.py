@@ -50,12 +50,6 @@ def test_model_is_compared_with_one_device(source, monkeypatch):
     assert run(case)[1].problems
 
 
-def test_feed_describes_data_and_label():
-    feed = models._feed(words=(8, 7), label=(8,))
-    assert [each.name for each in feed.provide_data + feed.provide_label] == ["words", "label"]
-    assert feed.provide_data[0][1] == (8, 7)
-
-
 def test_error_is_a_problem(source, monkeypatch):
     monkeypatch.setitem(
         models.EXAMPLES, "mine", models.MxnetExample("family/script.py", lambda defined: defined.nothing, {})

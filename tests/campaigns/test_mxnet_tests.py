@@ -1,10 +1,7 @@
 import pytest
-from click.testing import CliRunner
-from rich.console import Console
 
 from tests.campaigns import mxnet_tests
-from tests.campaigns.mxnet_suite import reasons
-from tests.campaigns.mxnet_tests import FOLDER, SuiteRun, main, print_table, read_errors, run_file
+from tests.campaigns.mxnet_tests import FOLDER, SuiteRun, read_errors, run_file
 
 SUITE = """
 import os, time
@@ -87,25 +84,3 @@ def test_crash_and_hang_lose_one_test_each(run_suite):
 )
 def test_blocks_are_partitioned_when_hybridized_or_called(run_suite, way, passed):
     assert {test for test, error in run_suite(GLUON_SUITE, way).items() if error is None} == passed
-
-
-def test_passing_in_double_precision_explains_a_failure():
-    single, double = SuiteRun("test_file", "gluon", 2), SuiteRun("test_file", "gluon, float64", 2)
-    console = Console(quiet=True)
-    assert print_table({single: {"a": "boom"}, double: {"a": None}}, console) == []
-    assert print_table({single: {"a": "boom"}, double: {"a": "boom"}}, console) == ["test_file::a"] * 2
-
-
-def test_failures_of_one_device_and_known_ones_are_not_counted(monkeypatch):
-    monkeypatch.setattr(reasons, "REASONS", {("test_file", "b", ""): "known"})
-    results = {
-        SuiteRun("test_file", "one device", 1): {"a": "boom", "b": None, "c": None, "d": None},
-        SuiteRun("test_file", "symbol", 2): {"a": "boom", "b": "boom", "c": "boom", "d": None},
-    }
-    assert print_table(results, Console(quiet=True)) == ["test_file::c"]
-
-
-def test_error_names_the_command_that_gets_the_tests(tmp_path):
-    result = CliRunner().invoke(main, ["--source", str(tmp_path)])
-    assert result.exit_code == 1
-    assert "git clone --depth 1 --branch 1.9.1 https://github.com/apache/mxnet mxnet" in result.output

@@ -35,13 +35,6 @@ def test_change_of_a_plan_is_reported(before, change, said):
     assert pins.describe_change(replace(before, **change), before) == said
 
 
-def test_what_is_written_is_read(tmp_path):
-    found = pins.read_pins(pins.PATH)
-    pins.write_pins(tmp_path / "pins.json", found)
-    assert pins.read_pins(tmp_path / "pins.json") == found
-    assert (tmp_path / "pins.json").read_text() == pins.PATH.read_text()
-
-
 def test_every_model_is_pinned_for_every_number_of_workers():
     names = [*MEASURED, *(f"{choose_kind(seed, 'all')} {seed}" for seed in range(pins.RANDOM_MODELS))]
     assert list(pins.read_pins(pins.PATH)) == [f"{name} / {workers}" for name in names for workers in (2, 3, 4, 6, 8)]

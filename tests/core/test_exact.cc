@@ -2,14 +2,11 @@
  * \file test_exact.cc
  * \brief Reductions and bounds of pairwise problems, compared with exhaustive elimination.
  */
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/bounds/bound.h"
-#include "core/elimination/contract.h"
 #include "core/search/exact_bound.h"
 #include "core/search/exact_problem.h"
 #include "core/search/exact_state.h"
@@ -20,10 +17,7 @@ namespace {
 using namespace tofu;  // NOLINT(build/namespaces)
 using tofu_test::DrawProblem;
 using tofu_test::FindLeast;
-using tofu_test::Least;
-using tofu_test::LeastBytesWith;
 using tofu_test::NaturalOrder;
-using tofu_test::Random;
 
 /*! \brief No bound exceeds the least cost, on the way or at the end, and claims of optimality hold.
  */
@@ -65,61 +59,9 @@ void TestNoBoundExceedsTheOptimum() {
   CHECK(num_open > 100);  // else every problem was solved, and no bound tested
 }
 
-void TestContractionKeepsTheLeastBytes() {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    const PairwiseProblem problem = DrawProblem(seed);
-    const Contraction contraction = Contract(problem, 1e6);
-    CHECK(contraction.problem.size() < problem.size());
-    CHECK(contraction.constant + WeightBytes(Least(contraction.problem)) ==
-          WeightBytes(Least(problem)));
-  }
-}
-
-void TestBoundAndReducedCosts() {
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
-    const PairwiseProblem problem = DrawProblem(seed);
-    MessagePassing messages(problem, NaturalOrder(problem));
-    const int64_t least = WeightBytes(Least(problem));
-    std::vector<std::vector<int64_t>> reduced;
-    for (int sweep = 0; sweep < 4; ++sweep) {
-      const int64_t bound = messages.ComputeBound(&reduced);
-      CHECK(bound <= least);
-      CHECK(least <= WeightBytes(EvaluatePairwise(problem, messages.RoundGreedily())));
-      for (int v = 0; v < problem.size(); ++v) {
-        for (int x = 0; x < 3; ++x) CHECK(bound + reduced[v][x] <= LeastBytesWith(problem, v, x));
-      }
-      messages.Sweep();
-    }
-  }
-}
-
-void TestSpreadKeepsAllBytes() {
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
-    const PairwiseProblem problem = DrawProblem(seed);
-    MessagePassing messages(problem, NaturalOrder(problem));
-    messages.Sweep();
-    PairwiseProblem spread;
-    std::vector<std::vector<int64_t>> reduced;
-    const int64_t bound = messages.Spread(&spread);
-    CHECK(bound == messages.ComputeBound(&reduced));
-    Random random(seed);
-    std::vector<int> values;
-    for (int v = 0; v < problem.size(); ++v) values.push_back(static_cast<int>(random.Draw(0, 2)));
-    CHECK(bound + WeightBytes(EvaluatePairwise(spread, values)) ==
-          WeightBytes(EvaluatePairwise(problem, values)));
-    for (const std::vector<Weight>& unary : spread.unary)
-      CHECK(*std::min_element(unary.begin(), unary.end()) == 0);
-    for (const PairTable& pair : spread.pairs)
-      CHECK(*std::min_element(pair.bytes->entries.begin(), pair.bytes->entries.end()) == 0);
-  }
-}
-
 }  // namespace
 
 int main() {
   TestNoBoundExceedsTheOptimum();
-  TestContractionKeepsTheLeastBytes();
-  TestBoundAndReducedCosts();
-  TestSpreadKeepsAllBytes();
   return tofu_test::Finish("exact");
 }

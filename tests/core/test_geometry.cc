@@ -1,6 +1,6 @@
 /*!
  * \file test_geometry.cc
- * \brief Digits, overlapping parts and intersections, compared with sets of elements.
+ * \brief Overlapping parts and intersections, compared with sets of elements.
  * tests/search/test_cost.py compares shards and regions.
  */
 #include <map>
@@ -19,17 +19,6 @@ using tofu_test::Cell;
 using tofu_test::Cells;
 using tofu_test::CellsOf;
 using tofu_test::Random;
-
-void TestDigits() {
-  const WorkerGrid grid({3, 2, 2});
-  CHECK(grid.num_workers() == 12);
-  CHECK(grid.digit(7, 0) == 1 && grid.digit(7, 1) == 1 && grid.digit(7, 2) == 1);
-  CHECK(grid.digit(8, 0) == 2 && grid.digit(8, 1) == 0 && grid.digit(8, 2) == 0);
-  CHECK(grid.Prefix(1).num_workers() == 3);
-  CHECK(WorkerGrid({}).num_workers() == 1);
-  CHECK_THROWS(std::invalid_argument, WorkerGrid({2, 1}), "at least 2 parts");
-  CHECK_THROWS(std::invalid_argument, WorkerGrid({1 << 20}), "65536");
-}
 
 /*! \brief An axis can be split once all parts of those that it is nested in have extent 1. */
 void TestNestings() {
@@ -194,7 +183,6 @@ void TestIndex() {
 }  // namespace
 
 int main() {
-  TestDigits();
   TestOverlappingParts();
   TestNestings();
   TestIntersections();

@@ -12,14 +12,6 @@ from tests.models.plain import MODELS, PlainModel, upsampling_cnn
 from tests.models.recurrent import RECURRENT_MODELS
 from tests.models.spatial import SPATIAL
 from tests.models.zoo import GLUON_MODELS
-from tests.shared.training import (
-    bind_partitioned,
-    permute_batch,
-    random_values,
-    run_partitioned,
-    run_single,
-    weight_error,
-)
 
 SMALL = {
     name: lambda _, build=build: build()
@@ -42,15 +34,6 @@ def test_plans_equal_one_device(name, workers):
 def test_random_plans_in_float32(name, workers):
     """In float32, oneDNN's kernels run."""
     compare_split(SMALL[name]("float32"), workers, dtype="float32", randoms=2)
-
-
-@pytest.mark.parametrize(("name", "workers"), CASES[::2])
-def test_float32_is_as_close_as_a_permuted_batch(name, workers):
-    model = SMALL[name]("float32")
-    values = random_values(model, "float32")
-    weights, permuted = (run_single(model, given, "float32", 5)[1] for given in (values, permute_batch(model, values)))
-    _, found, _ = run_partitioned(bind_partitioned(model, workers, "float32"), values, 5)
-    assert weight_error(found, weights) <= max(4 * weight_error(permuted, weights), float(np.finfo(np.float32).eps))
 
 
 @pytest.mark.parametrize(

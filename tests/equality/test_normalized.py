@@ -37,17 +37,22 @@ def split(axis):
     return {"bn": axis, "bn_backward": axis}
 
 
-@pytest.mark.parametrize("axes", [("b", "b"), ("y0", "y1"), ("b", "y1"), ("c", "b"), ("y0", "c"), ("c", "c")], ids=str)
+AXES = [("b", "b"), ("y0", "y1"), ("b", "y1"), ("c", "b"), ("y0", "c"), ("c", "c")]
+ATTRIBUTES = [
+    {"fix_gamma": False, "eps": 1e-5, "momentum": 0.7},
+    {"fix_gamma": False, "axis": 3},
+    {"fix_gamma": True, "axis": -3},
+    {"fix_gamma": False, "axis": 0},
+    {"fix_gamma": False, "use_global_stats": True},
+    {"fix_gamma": True, "use_global_stats": True, "axis": 3},
+]
+
+
 @pytest.mark.parametrize(
-    "attributes",
+    ("attributes", "axes"),
     [
-        {"fix_gamma": True},
-        {"fix_gamma": False, "eps": 1e-5, "momentum": 0.7},
-        {"fix_gamma": False, "axis": 3},
-        {"fix_gamma": True, "axis": -3},
-        {"fix_gamma": False, "axis": 0},
-        {"fix_gamma": False, "use_global_stats": True},
-        {"fix_gamma": True, "use_global_stats": True, "axis": 3},
+        *(({"fix_gamma": True}, axes) for axes in AXES),
+        *((attributes, AXES[k % 6]) for n, attributes in enumerate(ATTRIBUTES) for k in (n, n + 3)),
     ],
     ids=str,
 )

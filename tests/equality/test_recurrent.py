@@ -1,49 +1,7 @@
 import mxnet as mx
-import pytest
 
 from tests.equality.comparison import compare_split, list_operators
 from tests.models.plain import PlainModel
-from tests.models.recurrent import RECURRENT_MODELS
-from tests.models.recurrent import STEPS as TIME_STEPS
-from tests.shared.training import bind_partitioned
-from tofu import _core
-from tofu.search.choices import make_choices
-from tofu.search.cost import evaluate
-
-
-@pytest.mark.parametrize("name", ["lstm", "bidirectional_gru", "fused_lstm", "attention_decoder"])
-def test_the_search_prices_what_the_plan_moves(name):
-    problem = bind_partitioned(RECURRENT_MODELS[name]("float64"), 6, "float64").partition.problem
-    found = _core.search_recursive(problem.search_graph, list(problem.factors))
-    cost = _core.evaluate(problem.native, list(problem.factors), found.operators, found.tensors)
-    assert found.round_bytes == cost.round_bytes
-
-
-def weight_reads(partition, operators, tensors, parameter):
-    """Bytes moved to read one parameter, per group of time steps that share a fetch."""
-    problem, tensor = partition.problem, partition.graph.tensor_index[parameter]
-    choices = make_choices(problem, operators[: len(partition.graph.operators)], tensors)
-    return [item[3] for item in evaluate(choices).items if item[1] == tensor]
-
-
-def test_equal_steps_fetch_a_weight_once():
-    """Time steps that are split alike share one fetch per phase. A step that is split otherwise fetches for itself."""
-    partition = bind_partitioned(RECURRENT_MODELS["lstm"]("float64"), 2, "float64").partition
-    graph, problem = partition.graph, partition.problem
-    operators, tensors = partition.choices.operators.copy(), partition.choices.tensors.copy()
-    tensors[graph.tensor_index["lstm0_h2h_weight"]] = 0
-    products = [graph.operator_index[f"lstm0_t{t}_h2h"] for t in range(TIME_STEPS)]
-    batch, outer = (problem.accesses[products[0]].axes.index(axis) for axis in problem.accesses[products[0]].axes[:2])
-    backward = [graph.operator_index[f"lstm0_t{t}_h2h_backward"] for t in range(TIME_STEPS)]
-    operators[products + backward] = batch
-    alike = weight_reads(partition, operators, tensors, "lstm0_h2h_weight")
-    assert alike == [alike[0]] * 2  # forward and backward: half of the weight for each of two workers
-    assert alike[0] == graph.tensors[graph.tensor_index["lstm0_h2h_weight"]].size_bytes
-    operators[products[2]] = outer
-    assert weight_reads(partition, operators, tensors, "lstm0_h2h_weight") == alike
-    tensors[graph.tensor_index["lstm0_h2h_weight"]] = 1
-    apart = weight_reads(partition, operators, tensors, "lstm0_h2h_weight")
-    assert sorted(apart) == sorted([*alike, alike[0] // 2])
 
 
 def build_normalized_cells(steps=4, hidden=8):

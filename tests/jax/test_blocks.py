@@ -1,5 +1,7 @@
 """Operators along a split dimension exchange one partial result per worker, and their results equal one device's."""
 
+from itertools import cycle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,8 +35,7 @@ ALONG = {
 }
 
 
-@pytest.mark.parametrize("workers", [4, 6])
-@pytest.mark.parametrize("name", ALONG)
+@pytest.mark.parametrize(("name", "workers"), list(zip(ALONG, cycle([4, 6]), strict=False)))
 def test_a_partial_result_of_each_worker_moves(name, workers):
     function, size = ALONG[name]
     for given in (X, INTEGERS):
@@ -63,8 +64,7 @@ TRANSFORMS = {
 }
 
 
-@pytest.mark.parametrize("workers", [2, 8])
-@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize(("name", "workers"), list(zip(TRANSFORMS, cycle([2, 8]), strict=False)))
 def test_fourier_transforms_need_complete_lines_of_one_dimension_at_a_time(name, workers):
     function, times = TRANSFORMS[name]
     x = jnp.asarray(np.random.default_rng(0).standard_normal((48, 48)), "float32")

@@ -2,13 +2,11 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from tofu.errors import UnsupportedError
 from tofu.graph import TensorKind
 from tofu.jax import read_step
-from tofu.jax.frontend.equations import Loop
 from tofu.jax.frontend.trace import trace_step
 from tofu.jax.planning import plan_step, read_settings
 
@@ -63,50 +61,10 @@ def test_steps_are_planned_from_shapes():
         read_step(3, ())
 
 
-def add_and_multiply(total, value):
-    return total + value, total * value
-
-
-def test_the_step_as_read_computes_the_same():
-    def step(state, x):
-        (h, c), out = jax.lax.scan(lambda carry, y: ((jnp.tanh(carry[0] + y), carry[1] + 1), carry[0]), state, x)
-        nested = jax.lax.scan(
-            lambda total, row: (jax.lax.scan(add_and_multiply, total, row, reverse=True)[0], total), 0.0, x
-        )
-        return (h, c), nested, jax.checkpoint(lambda v: jnp.sin(v).sum())(out) + jnp.pad(h, (1, 2)).sum()
-
-    arguments = (jnp.ones(4), jnp.float32(0)), jnp.arange(12.0).reshape(3, 4)
-    flat, _ = trace_step(step, arguments)
-    assert {e.primitive.name for e in flat.walk()}.isdisjoint({"scan", "pjit", "remat2"})
-    for ours, theirs in zip(flat.compute(jax.tree.leaves(arguments)), jax.tree.leaves(step(*arguments)), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
-
-
-def run_recurrence(w, x):
-    return jax.lax.scan(lambda h, y: (jnp.tanh(h @ w + y),) * 2, x[0], x)[0].sum()
-
-
-def test_the_body_of_a_scan_is_read_once():
-    short, long = (trace_step(jax.grad(run_recurrence), (shape(4, 4), shape(n, 2, 4)))[0] for n in (3, 100))
-    assert len(list(short.walk())) == len(list(long.walk()))
-    assert [item.length for item in long.equations if isinstance(item, Loop)] == [100, 100]
-
-
 @pytest.mark.parametrize("step", [lambda x: jnp.roll(x, 1, 0), lambda x: x.at[:-1].set(x[1:])])
 def test_masks_of_shifts_are_computed_and_not_stored(step):
     read, _ = trace_step(step, (shape(64, 8),))
     assert not read.constants
-
-
-def test_unchanged_carries_are_read_from_outside():
-    step, _ = trace_step(
-        lambda w, x: jax.lax.fori_loop(0, 5, lambda _, carry: (carry[0], carry[1] @ carry[0]), (w, x))[1],
-        (shape(4, 4), shape(2, 4)),
-    )
-    (loop,) = (item for item in step.equations if isinstance(item, Loop))
-    assert [carry.first for carry in loop.carries] == [step.inputs[1]]
-    (product,) = (item for item in loop.equations if item.primitive.name == "dot_general")
-    assert step.inputs[0] in product.inputs
 
 
 def test_loops_move_carries_in_each_iteration_and_constants_once():

@@ -96,8 +96,13 @@ def test_every_primitive_runs_in_parts(name):
             check_step(case.function, 2, *arguments, hints=hints, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("layout", list(product([0, 1], repeat=2)))
-@pytest.mark.parametrize("axes", [axes for axes in product(["m0", "n1", "k0"], repeat=2) if "k0" in axes])
+AXES = [axes for axes in product(["m0", "n1", "k0"], repeat=2) if "k0" in axes]
+LAYOUTS = list(product([0, 1], repeat=2))
+
+
+@pytest.mark.parametrize(
+    ("axes", "layout"), [(axes, layout) for n, axes in enumerate(AXES) for layout in LAYOUTS[n % 2 :: 2]]
+)
 def test_partial_sums_move_the_planned_bytes(axes, layout):
     x, w = (np.random.default_rng(seed).integers(-8, 8, (512, 512)).astype(np.float32) for seed in range(2))
     made = tofu.jax.partition(lambda x, w: (x @ w) * 2.0, 4, (x, w), hints={"dot_general": axes, "mul": layout})
@@ -164,14 +169,6 @@ def test_overlapping_windows_are_summed_in_parts(axes, layout):
         for replica in equal:
             np.testing.assert_array_equal(first, replica)
     assert_close(found, jax.jit(differentiate_pooling)(weights, x))
-
-
-@pytest.mark.parametrize("name", STEPS)
-def test_compiled_steps_move_the_planned_bytes(name):
-    step, state, data = STEPS[name](jnp.float32)
-    made = tofu.jax.partition(step, 8, (state, data), replicate="free")
-    moved = count_traffic(made.lower(state, data).compile().as_text(), 8)
-    assert 0.9 <= moved.total / made.plan.communication_bytes <= 1.02
 
 
 @pytest.mark.parametrize(("name", "more"), list(zip(STEPS, (1.0, 1.2, 1.2, 1.0), strict=True)))

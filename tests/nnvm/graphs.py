@@ -1,5 +1,4 @@
 import mxnet as mx
-import numpy as np
 
 import tofu
 from tofu import _mxnet
@@ -41,17 +40,5 @@ def arguments_of(symbol, **shapes):
     return names, found, [name for name in names if name not in ("data", "softmax_label")]
 
 
-def random_arguments(shapes, seed, classes=8, dtype="float32"):
-    rng = np.random.RandomState(seed)
-    values = {name: rng.uniform(-0.3, 0.3, shape).astype(dtype) for name, shape in shapes.items()}
-    if "softmax_label" in values:
-        values["softmax_label"] = rng.randint(0, classes, shapes["softmax_label"]).astype(dtype)
-    return values
-
-
 def count_copies(executor):
     return executor.debug_str().count("_CrossDeviceCopy")
-
-
-def node_names(symbol):
-    return [node["name"] for node in _mxnet.nodes(symbol.handle.value)]

@@ -4,28 +4,9 @@ import mxnet as mx
 import numpy as np
 import pytest
 
-from tests.nnvm.graphs import cnn, count_copies, emit, mlp, training_graph
-from tests.shared.json_graph import bind
+from tests.nnvm.graphs import cnn, emit, mlp, training_graph
 from tests.shared.programs import ProgramWriter
 from tofu import _mxnet
-
-
-def test_nodes_are_named_by_worker_and_placed_there():
-    graph = emit(mlp(), 2, data=(16, 12), hints={"fc1": "h", "fc1_backward": "h"})
-    nodes = _mxnet.nodes(graph.handle.value)
-    by_name = {node["name"]: node for node in nodes}
-    assert len(by_name) == len(nodes)
-    assert by_name["fc1@1"]["op"] == "FullyConnected"
-    assert by_name["fc1@1"]["attrs"]["num_hidden"] == "12"
-    assert by_name["fc1@1"]["attrs"]["__ctx_group__"] == "tofu_worker_1"
-    assert by_name["fc1_backward@0"]["op"] == "_tofu_clone__backward_FullyConnected"
-    assert by_name["fc1_weight@0"]["attrs"]["__shape__"] == "[12,24]"
-    executor = bind(graph, 2)
-    assert count_copies(executor) == 0
-    for name, array in executor.arg_dict.items():
-        assert array.context == mx.cpu(int(name.split("@")[1]))
-    for i, array in enumerate(executor.outputs):
-        assert array.context == mx.cpu(i % 2)
 
 
 @pytest.mark.parametrize("workers", [2, 3])

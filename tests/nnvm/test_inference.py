@@ -1,7 +1,6 @@
 import mxnet as mx
 import pytest
 
-from tests.nnvm.graphs import cnn, training_graph
 from tofu import _mxnet
 
 
@@ -9,16 +8,6 @@ def shapes_by_name(symbol, shapes, dtypes):
     found, types = _mxnet.infer(symbol.handle.value, shapes, dtypes)
     nodes = _mxnet.nodes(symbol.handle.value)
     return {node["name"]: (found[node["entry"]], types[node["entry"]]) for node in nodes}
-
-
-def test_infers_a_whole_training_graph():
-    symbol = cnn()
-    training = training_graph(symbol, ["conv_weight"])
-    found = shapes_by_name(training, {"data": (4, 3, 8, 8)}, {"data": 1})
-    assert found["conv_weight"] == ((8, 3, 3, 3), 1)
-    assert found["bn_moving_mean"] == ((8,), 1)
-    assert found["conv_backward"] == ((4, 3, 8, 8), 1)
-    assert found["softmax_label"] == ((4,), 1)
 
 
 def test_unknown_dimensions_and_types():
@@ -54,24 +43,3 @@ def test_infers_one_operator():
     assert str(error.value) == "Shape inconsistent, Provided = [3,6], inferred shape=(3,5)"
     with pytest.raises(RuntimeError, match="Required parameter num_hidden"):
         _mxnet.infer_operator("FullyConnected", {}, [(4, 5), None, None])
-
-
-def test_operators_without_shape_inference():
-    assert _mxnet.infer_operator("_backward_Convolution", {"kernel": "(3,3)", "num_filter": "3"}, [(4, 5)]) is None
-    assert not _mxnet.operator_info("_backward_Convolution")["has_infer_shape"]
-
-
-@pytest.mark.parametrize(
-    ("op", "expected"),
-    [
-        ("FullyConnected", {"input_names": ["data", "weight", "bias"], "stateful": False}),
-        ("SoftmaxOutput", {"input_names": ["data", "label"]}),
-        ("Dropout", {"stateful": True, "is_random": True}),
-        ("_backward_Dropout", {"is_backward": True, "is_layer_backward": True}),
-        ("_backward_FullyConnected", {"is_backward": True, "is_layer_backward": False, "has_infer_shape": False}),
-        ("_random_uniform", {"is_random": True, "input_names": []}),
-    ],
-)
-def test_describes_operators(op, expected):
-    info = _mxnet.operator_info(op)
-    assert {key: info[key] for key in expected} == expected

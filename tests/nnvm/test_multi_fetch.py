@@ -229,18 +229,6 @@ def test_without_inputs_is_all_fill():
     np.testing.assert_array_equal(result.asnumpy(), np.full((2, 3), 2.5))
 
 
-def test_survives_saving():
-    graph = JsonGraph()
-    x = graph.add("null", "x", group="d0", __shape__=(4, 2), __dtype__=0)
-    pieces = [((0, 0), (2, 2), [(0, (1, 0)), (0, (2, 0))])]
-    head = graph.fetch("region", [x], (3, 2), pieces, "d0", fill="-inf", dtype=0, tensor="t", worker=1, phase=2)
-    first = graph.symbol(head)
-    second = mx.sym.load_json(first.tojson())
-    assert second.attr_dict()["region"] == first.attr_dict()["region"]
-    found, expected = (bind(s, {"d0": mx.cpu()}, x=(4, 2)).forward(x=mx.nd.ones((4, 2)))[0] for s in (second, first))
-    np.testing.assert_array_equal(found.asnumpy(), expected.asnumpy())
-
-
 @pytest.mark.parametrize(
     ("pieces", "attributes", "message"),
     [

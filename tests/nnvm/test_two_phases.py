@@ -57,15 +57,3 @@ def test_boundary_counts_outputs():
     executor = symbol.simple_bind(mx.cpu(), data=(2, 5))
     with pytest.raises(RuntimeError, match=r"nodes \[4, 2\) are no part of a graph"):
         _mxnet.partial_forward(executor.handle.value, True, 4, 2)
-
-
-def test_array_versions_count_writes():
-    array = mx.nd.zeros((3,))
-    before = _mxnet.array_version(array.handle.value)
-    assert _mxnet.array_version(array.handle.value) == before
-    array[:] = 1
-    after = _mxnet.array_version(array.handle.value)
-    assert after > before
-    array.asnumpy()
-    (array + 1).wait_to_read()
-    assert _mxnet.array_version(array.handle.value) == after

@@ -89,13 +89,13 @@ class NumpyBackend:
     measured = "memory"
     unmeasured = ""
 
-    def build(self, source, program, execution=Execution):
+    def build(self, source, program):
         choices = program.choices
         problem = choices.problem
         table, index = worker_attributes(choices, program.phases)
         graph = problem.graph
         variables = [t for t, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE]
-        return execution(
+        return Execution(
             graph,
             program,
             [[table[row] for row in rows] for rows in index],

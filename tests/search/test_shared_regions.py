@@ -98,17 +98,6 @@ def test_programs_move_the_counted_bytes():
         check_plan(spec, factors, *plan, seed, reread=[t for t in range(len(spec.tensors)) if rng.random() < 0.5])
 
 
-def test_regions_are_fetched_again_in_another_phase_unless_kept():
-    spec = GraphSpec(shares_regions=True)
-    x = spec.tensor((4, 4))
-    spec.outputs += [elementwise(spec, [x], phase=phase) for phase in (0, 0, 1)]
-    across = np.array([[0]] * 3), np.array([[1]] + [[0]] * 3)
-    once = 4 * 8
-    assert _core.evaluate(spec.native(), [2], *across).total_bytes == 2 * once
-    assert _core.evaluate(spec.native(), [2], *across, kept=[x]).total_bytes == once
-    assert _core.evaluate(spec.native(), [2], *across, reread=[x]).total_bytes == 3 * once
-
-
 @pytest.mark.parametrize(
     ("factors", "prices"), [((2,), ()), ((3, 2), ()), ((2, 2), (3.0, 1.0)), ((2, 2, 2), (3.0, 1.0, 0.5))]
 )

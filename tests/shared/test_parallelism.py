@@ -24,12 +24,6 @@ def test_state_and_bytes_of_a_million_parameters_on_four_devices():
     assert plans["DP"].seconds == pytest.approx(3e-3 + 22e-6)  # 11 all-reduces wait twice each
 
 
-def test_hsdp_shards_within_hosts():
-    plan = find(StepSize(trained=8_000_000, samples=32), HOSTS)["HSDP 8"]
-    assert plan.level_bytes == (2 * 2e6 * 3 / 4, 6 * 8e6 * 7 / 8)
-    assert plan.memory_bytes == 16e6 + 32e6
-
-
 def test_tensor_parallelism_all_reduces_activations_within_hosts():
     size = StepSize(
         trained=8_000_000, samples=8, layers=2, tokens=80, width=100, kept_bytes=400, inner_bytes=3200, data_bytes=320
@@ -50,29 +44,6 @@ def test_pipelines_are_marked_as_outside_of_the_space():
     assert plan.level_bytes == (2 * 80 * 100 * 2, 4 * 2e6 * 7 / 8)
     assert plan.memory_bytes == 16 * 2e6 + 100 + 10  # 4 samples of a quarter of the layers
     assert plan.idle_share == pytest.approx(3 / 11)
-
-
-def test_inference_moves_weights_once_and_no_gradients():
-    size = StepSize(
-        trained=0, frozen=8_000_000, samples=32, tokens=32, width=10, layers=4, layer_all_reduces=2, weight_reads=1
-    )
-    plans = find(size, HOSTS)
-    assert set(plans) == {"DP", "FSDP", "HSDP 8", "TP 8 x DP"}
-    assert plans["DP"].received_bytes == plans["DP"].seconds == 0
-    assert plans["FSDP"].received_bytes == 16e6 * 31 / 32
-    assert plans["TP 8 x DP"].level_bytes == (0, 8 * 2 * 7 / 8 * (8 * 10 * 2))
-
-
-def test_frozen_weights_have_no_gradients():
-    plans = find(StepSize(trained=1000, frozen=1_000_000, samples=4, layers=10), [Link(4, 1e9, 1e-6)])
-    assert plans["DP"].received_bytes == 4 * 1000 * 3 / 4
-    assert plans["FSDP"].received_bytes == (2 * 2 * 1_001_000 + 2 * 1000) * 3 / 4
-    assert plans["ZeRO-1"].memory_bytes == 2 * 1_001_000 + 2 * 1000 + 12 * 1000 / 4
-
-
-def test_data_parallelism_on_a_graph_gathers_nodes():
-    plain, graph = (find(StepSize(trained=1000, samples=64, exchanged_bytes=count), HOSTS)["DP"] for count in (0, 3200))
-    assert graph.received_bytes - plain.received_bytes == 3200 * 31 / 32
 
 
 def test_examples_in_the_documentation_hold():

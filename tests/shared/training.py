@@ -140,13 +140,6 @@ def weight_error(found: Arrays, expected: Arrays) -> float:
     return max((relative_error(found[name], expected[name]) for name in expected), default=0.0)
 
 
-def permute_batch(model: PlainModel, values: Arrays) -> Arrays:
-    batch = next(iter(model.shapes.values()))[0]
-    order = np.random.RandomState(1).permutation(batch)
-    inputs = input_names(model)
-    return {name: value[order] if name in inputs else value for name, value in values.items()}
-
-
 def check_graph(partition: Partition) -> None:
     assert count_remote_bytes(partition.training.symbol) == partition.plan.communication_bytes
     assert sum(partition.plan.step_bytes) == partition.plan.communication_bytes

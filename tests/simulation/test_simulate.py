@@ -127,7 +127,7 @@ def test_plans_that_do_not_fit_are_marked():
 
 
 def test_advice_ranks_the_fitting_options():
-    task = MODELS["recurrence"]().read(Settings(workers=2))
+    task = MODELS["perceptron"]().read(Settings(workers=2))
     advice = advise(task, MACHINE, workers=(2, 3))
     fitting = [option.throughput for option in advice.options if option.fits]
     assert fitting == sorted(fitting, reverse=True)

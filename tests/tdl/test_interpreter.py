@@ -5,9 +5,7 @@ from tofu.errors import DescriptionError
 from tofu.tdl import (
     Any,
     Max,
-    Min,
     Opaque,
-    Prod,
     Random,
     Sum,
     conjugate,
@@ -15,7 +13,6 @@ from tofu.tdl import (
     elementwise,
     imag,
     interpret,
-    output,
     scatter,
     unread,
     unwritten,
@@ -37,49 +34,11 @@ def test_fill_of_max_pooling():
     assert run(pool, [data], [(4,)])[0].tolist() == [0, *expected[1:3], 0]
 
 
-def test_reducers():
-    x = random.normal(size=(3, 4))
-
-    def reductions(x):
-        return (
-            lambda i: Sum(lambda k: x[i, k]),
-            lambda i: Max(lambda k: x[i, k]),
-            lambda i: Min(lambda k: x[i, k]),
-            lambda i: Prod(lambda k: x[i, k]),
-            lambda: Sum(lambda i, k: x[i, k]),
-            lambda i, j: x[i, j] - Max(lambda k: x[i, k]),
-            lambda i: Sum(lambda m: x[i, 0], extents={"m": 5}),
-        )
-
-    got = run(reductions, [x], [(3,)] * 4 + [(), (3, 4), (3,)])
-    expected = x.sum(1), x.max(1), x.min(1), x.prod(1), x.sum(), x - x.max(1, keepdims=True), 5 * x[:, 0]
-    for result, value in zip(got, expected, strict=True):
-        np.testing.assert_allclose(result, value)
-
-
 def test_user_defined_elementwise_functions():
     softsign = elementwise("softsign_of_the_test", lambda x: x / (1 + np.abs(x)))
     np.testing.assert_allclose(run(lambda x: lambda i: softsign(x[i]), [np.ones(2)], [(2,)])[0], 0.5)
     with pytest.raises(ValueError, match="exists already"):
         elementwise("exp", np.exp)
-
-
-def test_merged_dimensions_and_scatter():
-    x = random.normal(size=(2, 3, 4))
-    (flat,) = run(lambda x: output("n (c w)", lambda n, c, w: x[n, c, w]), [x], [(2, 12)])
-    np.testing.assert_array_equal(flat, x.reshape(2, 12))
-    (spread,) = run(lambda x: scatter(lambda i, k: ((i + k - 1,), x[i]), extents={"k": 3}), [np.ones(4)], [(4,)])
-    np.testing.assert_array_equal(spread, [2, 3, 3, 2])
-
-
-def test_data_dependent_indices():
-    table, index = random.normal(size=(5, 2)), np.array([4.0, 0.0, 4.0])
-    (rows,) = run(lambda t, n: lambda i, e: t[Any(n[i]), e], [table, index], [(3, 2)])
-    np.testing.assert_array_equal(rows, table[[4, 0, 4]])
-    (near,) = run(lambda t, n: lambda i, e: t[Any(n[i], first=i, extent=3), e], [table, index % 3], [(3, 2)])
-    np.testing.assert_array_equal(near, table[[1, 1, 3]])
-    (gradient,) = run(lambda n, g: scatter(lambda i, e: ((Any(n[i]), e), g[i, e])), [index, np.ones((3, 2))], [(5, 2)])
-    np.testing.assert_array_equal(gradient[:, 0], [1, 0, 0, 0, 2])
 
 
 def test_complex_numbers():

@@ -4,10 +4,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 
-import tofu
 from tofu.compare.numbers import RunNumbers, compare_numbers, relative_error
-from tofu.mxnet.compare.runs import run_step
-from tofu.mxnet.compare.symbols import widen_types, without_dropout
 from tofu.mxnet.compare.values import draw_values, find_positions
 
 
@@ -38,37 +35,6 @@ def test_scales_are_drawn_around_one():
     for name in ("data", "bn_gamma", "bn_moving_var"):
         assert 0.5 <= values[name].min() < values[name].max() <= 1.5
     assert -0.5 <= values["bn_beta"].min() < 0 < values["bn_beta"].max() <= 0.5
-
-
-def test_passed_values_are_used():
-    symbol = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fc")
-    values = draw_values(symbol, {"data": (2, 5)}, user_values={"fc_bias": np.arange(3)})
-    assert values["fc_bias"].tolist() == [0.0, 1.0, 2.0]
-    assert values["fc_bias"].dtype == np.float32
-
-
-def test_a_model_in_double_precision_names_no_narrower_type():
-    wide = widen_types(language_model())
-    _, outputs, _ = wide.infer_type(tokens="float64", embed_weight="float64")
-    assert outputs == [np.float64]
-    kept, dropping = without_dropout(wide)
-    assert dropping == ("drop",)
-    assert kept.attr_dict()["drop"]["p"] == "0"
-
-
-@pytest.mark.parametrize("request_", ["write", "add"])
-def test_the_partitioned_model_runs_the_same_step(request_):
-    symbol, _ = without_dropout(widen_types(language_model()))
-    shapes = {"tokens": (8, 5)}
-    values = draw_values(symbol, shapes, {"tokens": "float64", "embed_weight": "float64"})
-    requests = {name: "null" if name in ("tokens", "softmax_label") else request_ for name in symbol.list_arguments()}
-    single = run_step(symbol, shapes, values, requests)
-    split = tofu.partition(symbol, 3)
-    found = run_step(split, shapes, values, requests)
-    assert max(difference.error for difference in compare_numbers(found.training, single.training)) < 1e-12
-    assert max(difference.error for difference in compare_numbers(found.inference, single.inference)) < 1e-12
-    assert found.training_bytes == split.plan.communication_bytes
-    assert (single.training_bytes, single.inference_bytes) == (0, 0)
 
 
 def test_wrong_and_missing_numbers_are_found():

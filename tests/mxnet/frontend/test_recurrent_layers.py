@@ -1,7 +1,5 @@
 """RNN operators whose own kernels compute wrong gradients: several layers, and dropout between layers."""
 
-from functools import partial
-
 import mxnet as mx
 import numpy as np
 import pytest
@@ -9,7 +7,6 @@ import pytest
 import tofu
 
 TIME, BATCH, WIDTH, UNITS = 3, 4, 3, 2
-TOLERANCE = {"float64": 3e-6, "float32": 1e-5}  # MXNet computes rectifiers in single precision
 
 
 def recurrence(mode, layers, units=UNITS, **attributes):
@@ -26,32 +23,6 @@ def draw(symbol, data_shape=(TIME, BATCH, WIDTH)):
     }
 
 
-def run_recurrence(mode, layers, directions, values):
-    """Return the output and the last states, computed by NumPy."""
-    activate = np.tanh if mode == "rnn_tanh" else partial(np.maximum, 0)
-    vector, states = values["parameters"], values["state"]
-    sizes = [(UNITS, size) for n in range(layers) for _ in range(directions)
-             for size in (UNITS * directions if n else WIDTH, UNITS)]  # fmt: skip
-    sizes += [(UNITS,)] * (2 * layers * directions)
-    ends = np.cumsum([np.prod(size) for size in sizes])
-    assert ends[-1] == len(vector)
-    parts = [part.reshape(size) for part, size in zip(np.split(vector, ends[:-1]), sizes, strict=True)]
-    weights, biases = parts[: 2 * layers * directions], parts[2 * layers * directions :]
-    data, last_states = values["data"], []
-    for layer in range(layers):
-        outputs = []
-        for direction in range(directions):
-            n = layer * directions + direction
-            state, steps = states[n], [None] * TIME
-            for step in range(TIME)[:: -1 if direction else 1]:
-                total = data[step] @ weights[2 * n].T + state @ weights[2 * n + 1].T + biases[2 * n] + biases[2 * n + 1]
-                steps[step] = state = activate(total)
-            outputs.append(np.stack(steps))
-            last_states.append(state)
-        data = np.concatenate(outputs, axis=2)
-    return data, np.stack(last_states)
-
-
 def differentiate(loss, values, step=1e-6):
     """Return the gradients of a function by central differences."""
     gradients = {}
@@ -63,33 +34,6 @@ def differentiate(loss, values, step=1e-6):
             high[name][position] += step
             gradient[position] = (loss(high) - loss(low)) / (2 * step)
     return gradients
-
-
-@pytest.mark.parametrize("is_bidirectional", [False, True])
-@pytest.mark.parametrize("layers", [3, 4])
-@pytest.mark.parametrize("mode", ["rnn_tanh", "rnn_relu"])
-def test_gradients_of_many_layers_equal_central_differences(mode, layers, is_bidirectional):
-    symbol = recurrence(mode, layers, bidirectional=is_bidirectional, state_outputs=True)
-    values = draw(symbol)
-    outputs = run_recurrence(mode, layers, 1 + is_bidirectional, values)
-    heads = [np.random.RandomState(1).uniform(-1, 1, output.shape) for output in outputs]
-
-    def loss(given):
-        found = run_recurrence(mode, layers, 1 + is_bidirectional, given)
-        return sum((output * head).sum() for output, head in zip(found, heads, strict=True))
-
-    expected = differentiate(loss, values)
-    for workers in (2, 3):
-        for dtype, wanted in (("float64", values), ("float32", values), ("float64", ["parameters"])):
-            arguments = {name: mx.nd.array(value, dtype=dtype) for name, value in values.items()}
-            gradients = {name: mx.nd.zeros(values[name].shape, dtype=dtype) for name in wanted}
-            requests = {name: "write" if name in wanted else "null" for name in values}
-            executor = tofu.partition(symbol, workers).bind(mx.cpu(), arguments, gradients, requests)
-            for found, output in zip(executor.forward(is_train=True), outputs, strict=True):
-                np.testing.assert_allclose(found.asnumpy(), output, atol=TOLERANCE[dtype])
-            executor.backward([mx.nd.array(head, dtype=dtype) for head in heads])
-            for name in wanted:
-                np.testing.assert_allclose(gradients[name].asnumpy(), expected[name], atol=TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("mode", ["rnn_tanh", "lstm", "gru"])

@@ -1,3 +1,5 @@
+from itertools import cycle
+
 import mxnet as mx
 import numpy as np
 import pytest
@@ -120,8 +122,10 @@ def gradients(partition):
 
 
 @pytest.mark.filterwarnings("ignore:ndarray.context has been renamed:DeprecationWarning")  # of MXNet's LSTM
-@pytest.mark.parametrize("workers", [2, 3])
-@pytest.mark.parametrize("script", [perceptron, images, attention, recurrent, deferred, gradients])
+@pytest.mark.parametrize(
+    ("script", "workers"),
+    list(zip([perceptron, images, attention, recurrent, deferred, gradients], cycle([2, 3]), strict=False)),
+)
 def test_a_script_equals_one_device(script, workers):
     expected = [array.asnumpy() for array in script(lambda net: net)]
     found = script(lambda net: tofu.gluon.partition(net, workers))

@@ -8,7 +8,6 @@ import pytest
 
 import tofu
 from tofu.mxnet.runtime.arrays.shards import PIECE_BYTES, ShardedTensor, list_pieces
-from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile, save_shards
 
 WIDTH, LAYERS, WORKERS = 3072, 3, 4
 TENSOR_BYTES = 4 * WIDTH * WIDTH
@@ -90,19 +89,3 @@ def test_regions_of_more_dimensions_than_mxnet_slices(shape, split):
     np.testing.assert_array_equal(tensor.gather().asnumpy(), whole)
     inner = tuple((n // 3, n) for n in shape)
     np.testing.assert_array_equal(tensor.gather_region(inner), whole[tuple(slice(*span) for span in inner)])
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int32"])
-def test_saved_shards_begin_with_the_bytes_of_mxnets_file(dtype, tmp_path):
-    regions = [((0, 3), (0, 2)), ((3, 5), (0, 2)), ((0, 3), (2, 4)), ((3, 5), (2, 4))]
-    tensor = ShardedTensor("w", (5, 4), dtype, regions, [mx.cpu(i) for i in range(4)])
-    whole = mx.nd.array(np.arange(20).reshape(5, 4), dtype=dtype)
-    tensor.scatter(whole)
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    save_shards(str(ours), {"w": tensor})
-    mx.nd.save(str(theirs), {"w": whole})
-    assert np.array_equal(mx.nd.load(str(ours))["w"].asnumpy(), whole.asnumpy())
-    assert ours.read_bytes().startswith(theirs.read_bytes())
-    other = ShardedTensor("w", (5, 4), "float32", regions, tensor.contexts)
-    other.scatter(ParameterFile(str(ours)).elements("w"))
-    np.testing.assert_array_equal(other.gather().asnumpy(), whole.asnumpy().astype("float32"))

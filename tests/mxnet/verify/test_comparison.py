@@ -8,7 +8,7 @@ import pytest
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.verify import Case, nodes, single, verify_case
 from tofu.mxnet.verify.cases import load_cases
-from tofu.mxnet.verify.kernels import PATTERNS, find_unwritten, run_kernel
+from tofu.mxnet.verify.kernels import PATTERNS, run_kernel
 from tofu.tdl import unwritten
 from tofu.verification.comparison import Compared, Comparison, count_numbers, find_kind
 
@@ -114,12 +114,6 @@ def test_scratch_is_neither_compared_nor_missed(descriptions):
     assert any(
         "output 1 is called unwritten, but the kernel writes" in problem for problem in verify_case(case).problems
     )
-
-
-def test_unwritten_elements_keep_both_patterns():
-    left, written = [np.array([PATTERNS["f"][n], 1.0]) for n in range(2)], [np.array([0, 85]), np.array([0, 7])]
-    found = find_unwritten([left[0], written[0]], [left[1], written[1]])
-    assert [array.tolist() for array in found] == [[True, False], [False, False]]
 
 
 def test_nan_elements_do_not_count():

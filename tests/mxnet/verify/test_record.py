@@ -1,4 +1,3 @@
-import inspect
 import json
 from dataclasses import replace
 from itertools import count
@@ -10,7 +9,7 @@ from tofu.errors import InternalError
 from tofu.mxnet.verify import Case, verify_case, verify_operator
 from tofu.mxnet.verify.campaign import verify_cases
 from tofu.mxnet.verify.cases import load_cases
-from tofu.mxnet.verify.coverage import count_coverage, count_kinds, count_lines
+from tofu.mxnet.verify.coverage import count_coverage, count_kinds
 from tofu.mxnet.verify.record import (
     NEVER_COMPUTED,
     RECORD,
@@ -170,11 +169,3 @@ def test_coverage_counts_what_was_verified(results):
     counts = count_coverage(["FullyConnected", "tanh", "Custom"], make_entries(results))
     assert (counts.total, counts.described, counts.verified, counts.reduced) == (3, 2, 1, 1)
     assert counts.without_strategy == ("tanh", "Custom")
-
-
-def test_lines_of_descriptions():
-    median, largest, name = count_lines()
-    assert median <= 3
-    assert largest < 60
-    source = inspect.getsource(DESCRIPTIONS[name].function)
-    assert largest == sum(bool(line.strip()) for line in source[source.index("def ") :].splitlines())
