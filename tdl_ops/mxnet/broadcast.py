@@ -6,7 +6,7 @@ over 4 rows.
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.binary import FUNCTIONS, GRADIENTS
-from tofu.tdl import scatter, unread
+from tofu.tdl import Any, scatter, unread
 
 # Gradients of MXNet's NumPy operators only read the shapes of these operands.
 GRADIENTS = {
@@ -56,8 +56,12 @@ def broadcast_to(data, *, shape=()):
 
 
 @op("broadcast_like")
-def broadcast_like(data, like):
-    return lambda *i: data.broadcast(*i) + unread(like[i])
+def broadcast_like(data, like, *, lhs_axes=None, rhs_axes=None):
+    if lhs_axes is None:
+        return lambda *i: data.broadcast(*i) + unread(like[i])
+    axes = {r % like.ndim: d % data.ndim for d, r in zip(lhs_axes, rhs_axes, strict=True)}
+    at = lambda i: tuple(i[axes[d]] if d in axes else Any for d in range(like.ndim))
+    return lambda *i: data.broadcast(*i) + unread(like[at(i)])
 
 
 @op("_broadcast_backward", concrete=True)

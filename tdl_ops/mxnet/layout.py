@@ -9,7 +9,7 @@ from tofu.tdl import constant, output, position, where
 
 @op("transpose")
 def transpose(data, *, axes=()):
-    order = axes or tuple(reversed(range(data.ndim)))
+    order = [axis % data.ndim for axis in axes] or [*reversed(range(data.ndim))]
     return lambda *i: data[tuple(i[order.index(d)] for d in range(data.ndim))]
 
 

@@ -76,6 +76,18 @@ def test_extremes_of_eight_bits_keep_nan(reduce, dtype):
     np.testing.assert_array_equal(np.asarray(made(x), "float32"), np.asarray(reduce(x, (0,)), "float32"))
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e4m3b11fnuz", "float8_e5m2"])
+def test_border_and_start_of_extremes_are_right_without_infinity(dtype):
+    x = jnp.asarray(np.random.default_rng(1).normal(size=(12, 5)), "float32").astype(dtype)
+
+    def step(x):
+        return lax.cummax(x, 0), lax.cummin(x, 0), lax.reduce_window(x, -jnp.inf, lax.max, (3, 1), (1, 1), "SAME")
+
+    made = tofu.jax.partition(step, 3, (x,), hints={"x": 0})
+    for ours, expected in zip(made(x), jax.jit(step)(x), strict=True):
+        np.testing.assert_array_equal(np.asarray(ours, "float32"), np.asarray(expected, "float32"))
+
+
 def test_padding_with_zeros_of_both_signs_keeps_the_signs():
     x = jnp.ones((12, 4))
 

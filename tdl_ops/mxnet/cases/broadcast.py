@@ -13,4 +13,5 @@ CASES = [
     Case("broadcast_axis", {"axis": (0, 2), "size": (5, 4)}, [(1, 3, 1)]),
     Case("broadcast_to", {"shape": (5, 7)}, [(5, 1)]),
     Case("broadcast_like", {}, [(5, 1), (5, 7)]),
+    Case("broadcast_like", {"lhs_axes": (1,), "rhs_axes": (-2,)}, [(4, 1, 5), (6, 3)]),
 ]

@@ -3,6 +3,7 @@ from tdl_ops.mxnet.case import Case
 CASES = [
     Case("transpose", {}, [(5, 3, 7)]),
     Case("transpose", {"axes": (1, 2, 0)}, [(5, 3, 7)]),
+    Case("_np_transpose", {"axes": (-1, 0, -2)}, [(5, 3, 7)]),
     Case("SwapAxis", {"dim1": 0, "dim2": 2}, [(5, 3, 4)]),
     Case("Concat", {"num_args": 3, "dim": 1}, [(5, 3, 4), (5, 1, 4), (5, 2, 4)]),
     Case("_rnn_param_concat", {"num_args": 3, "dim": 0}, [(6,), (4,), (5,)]),

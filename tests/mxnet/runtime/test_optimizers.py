@@ -83,6 +83,8 @@ class UserOptimizer(mx.optimizer.Optimizer):
         grad = grad / mx.nd.maximum(1.0, grad.norm() / 0.1)
         if len(grad.shape) == 2:
             grad = grad - grad.mean(axis=1, keepdims=True) - 0.1 * grad.sum(axis=0)
+            grad = grad * mx.nd.slice_like(weight, mx.nd.zeros((1, grad.shape[1])))
+            grad = grad + mx.nd.sum(mx.nd.expand_dims(grad, axis=1) * mx.nd.slice(weight, (0, 0), (1, None)), axis=1)
             state[0:3] = grad[0:3] * 2
         state[:] = mx.nd.sort(state + 0.01 * grad, axis=0)
         largest = weight.abs().max()

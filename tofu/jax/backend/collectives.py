@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from tofu.jax.frontend.equations import find_limit
 from tofu.jax.frontend.versions import all_gather
 from tofu.program.collectives import AllGather, AllReduce, AllToAll, Collective, Exchange, ReduceScatter, Round, Slice
 from tofu.program.lockstep import Box
@@ -213,21 +214,12 @@ def _reorder_negative(integers: Any) -> Any:
     return jnp.where(integers < 0, integers ^ jnp.iinfo(integers.dtype).max, integers)
 
 
-def _find_limit(sign: int, dtype: Any) -> Any:
-    """Return the largest number of a type, or the smallest one for `sign=-1`."""
-    if jnp.issubdtype(dtype, jnp.complexfloating):  # ordered by their real part, then by their imaginary part
-        return complex(sign * np.inf, sign * np.inf)
-    if jnp.issubdtype(dtype, jnp.floating):
-        return sign * jnp.inf
-    return jnp.iinfo(dtype).max if sign > 0 else jnp.iinfo(dtype).min
-
-
 def _convert_fill(fill: float, dtype: Any) -> Any:
-    if np.isfinite(fill) or jnp.issubdtype(dtype, jnp.inexact):
+    if not np.isinf(fill) or jnp.issubdtype(dtype, jnp.complexfloating):
         return fill
     if jnp.issubdtype(dtype, jnp.bool_):
         return fill > 0
-    return _find_limit(1 if fill > 0 else -1, dtype)
+    return find_limit(1 if fill > 0 else -1, dtype)
 
 
 class _Reducer(NamedTuple):
@@ -244,8 +236,8 @@ class _Reducer(NamedTuple):
 
 _REDUCERS = {
     "Sum": _Reducer(lax.psum, jnp.add, jnp.sum, lambda _: 0),
-    "Max": _Reducer(_find_maximum, jnp.maximum, jnp.max, partial(_find_limit, -1)),
-    "Min": _Reducer(_find_minimum, jnp.minimum, jnp.min, partial(_find_limit, 1)),
+    "Max": _Reducer(_find_maximum, jnp.maximum, jnp.max, partial(find_limit, -1)),
+    "Min": _Reducer(_find_minimum, jnp.minimum, jnp.min, partial(find_limit, 1)),
     "Prod": _Reducer(partial(_reduce_in_parts, jnp.prod), jnp.multiply, jnp.prod, lambda _: 1),
 }
 """XLA has no product over devices."""

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tofu.jax.frontend.equations import Equation, Loop, Step, ValueType
+from tofu.jax.frontend.equations import Equation, Loop, Step, ValueType, find_limit
 from tofu.jax.frontend.trace import StepBuilder
 
 Blocked = Callable[[Any], Any]
@@ -102,11 +102,9 @@ def _find_neutral(name: str, type_: ValueType) -> Any:
     if name == "cumsum":
         is_real = jnp.issubdtype(type_.dtype, jnp.floating)
         return np.asarray(-0.0 if is_real else 0, type_.dtype)  # 0.0 + -0.0 is 0.0
-    if jnp.issubdtype(type_.dtype, jnp.floating):
-        return np.asarray(np.inf if name == "cummin" else -np.inf, type_.dtype)
-    if name != "cumlogsumexp" and jnp.issubdtype(type_.dtype, jnp.integer):
-        limits = jnp.iinfo(type_.dtype)
-        return np.asarray(limits.max if name == "cummin" else limits.min, type_.dtype)
+    is_integer = jnp.issubdtype(type_.dtype, jnp.integer)
+    if jnp.issubdtype(type_.dtype, jnp.floating) or (is_integer and name != "cumlogsumexp"):
+        return np.asarray(find_limit(1 if name == "cummin" else -1, type_.dtype), type_.dtype)
     return None
 
 

@@ -16,6 +16,7 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive, primitives
 
@@ -82,6 +83,16 @@ def _count_item_bytes(dtype: Any) -> int:
         return int(np.dtype(dtype).itemsize)
     data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), dtype))
     return int(data.size * data.dtype.itemsize)
+
+
+def find_limit(sign: int, dtype: Any) -> Any:
+    """Return the largest number of a type, or the smallest one for `sign=-1`. Some types of 8 bits have no infinity."""
+    if jnp.issubdtype(dtype, jnp.complexfloating):  # ordered by their real part, then by their imaginary part
+        return complex(sign * np.inf, sign * np.inf)
+    if jnp.issubdtype(dtype, jnp.floating) and np.isinf(np.asarray(np.inf, dtype).astype(np.float32)):
+        return sign * np.inf
+    limits = jnp.finfo(dtype) if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype)
+    return limits.max if sign > 0 else limits.min
 
 
 def read_type(aval: Any) -> ValueType:

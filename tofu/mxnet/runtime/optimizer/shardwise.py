@@ -21,6 +21,7 @@ from mxnet.ndarray import register
 from tdl_ops.mxnet import DESCRIPTIONS
 from tdl_ops.mxnet.attributes import parse_attribute
 from tdl_ops.mxnet.reduced import list_reduced
+from tofu import _mxnet
 from tofu.analysis import analyse
 from tofu.errors import TofuError
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray, ShardedContext
@@ -37,6 +38,8 @@ GROUPED_KERNELS = ("multi_sgd_", "multi_mp_sgd_", "preloaded_multi_")
 Arrays of these operators that are not split are passed to all workers.
 """
 CONSTANTS = frozenset(("_zeros", "_ones", "_full"))
+OPERANDS = frozenset(("scalar", "a_min", "a_max"))
+"""Attributes of element-wise operators that are numbers to compute with, also if they are integers."""
 SUMS = frozenset(("sum", "mean", "norm"))
 
 _invoke_whole, _set_whole_item = register._imperative_invoke, mx.nd.NDArray.__setitem__
@@ -99,7 +102,7 @@ def _invoke_on_shards(
     if name.startswith(GROUPED_KERNELS):
         return _run_on_each_worker(run, inputs, out, outputs, sharded[0], cuts_whole_arrays=False)
     layout = _find_common_layout([*inputs, *outputs]) if all(isinstance(o, ShardedArray) for o in outputs) else None
-    if layout is not None and _is_elementwise(name, len(inputs), len(layout.shape), attributes):
+    if layout is not None and _is_elementwise(name, [array.shape for array in inputs], layout.shape, attributes):
         return _run_on_each_worker(run, inputs, out, outputs, layout, cuts_whole_arrays=True)
     return _run_on_whole_arrays(run, inputs, out, outputs)
 
@@ -111,11 +114,19 @@ def _find_operator_name(handle: int) -> str:
     return (name.value or b"").decode()
 
 
-def _is_elementwise(name: str, inputs: int, rank: int, attributes: Mapping[str, Any]) -> bool:
-    texts = {key: str(value) for key, value in attributes.items() if not isinstance(value, (int, float, np.number))}
-    return name.startswith(UPDATE_KERNELS) or _is_described_elementwise(
-        name, inputs, rank, tuple(texts.items()), tuple(sorted(attributes.keys() - texts.keys()))
-    )
+def _is_elementwise(
+    name: str, input_shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...], attributes: Mapping[str, Any]
+) -> bool:
+    if name.startswith(UPDATE_KERNELS):
+        return True
+    texts = {key: str(value) for key, value in attributes.items() if isinstance(value, (str, bool))}
+    numbers = [key for key, value in attributes.items() if key in OPERANDS or isinstance(value, (float, np.floating))]
+    if attributes.keys() - texts.keys() - set(numbers):  # such as an axis, or the bounds of a slice
+        return False
+    plain = {key: str(value) for key, value in attributes.items()}
+    if any(output != shape for output in _mxnet.infer_operator(name, plain, input_shapes) or ()):
+        return False
+    return _is_described_elementwise(name, len(input_shapes), len(shape), tuple(texts.items()), tuple(sorted(numbers)))
 
 
 @cache
