@@ -11,7 +11,7 @@ from typing import Any
 
 import mxnet as mx
 import numpy as np
-from mxnet.base import _LIB, check_call
+from mxnet.base import _LIB
 from mxnet.ndarray.register import _imperative_invoke
 from mxnet.symbol.register import _symbol_creator
 
@@ -202,8 +202,5 @@ def _read_choices(declared: str) -> tuple[str, ...]:
 
 def list_declarations(op: str) -> list[tuple[str, str]]:
     """Return the name and declared type of each attribute and input of an operator."""
-    texts, pointer = [ctypes.c_char_p() for _ in range(4)], ctypes.POINTER(ctypes.c_char_p)
-    count, names, types, explanations = ctypes.c_uint(), pointer(), pointer(), pointer()
-    results = (*texts[:2], count, names, types, explanations, *texts[2:])
-    check_call(_LIB.MXSymbolGetAtomicSymbolInfo(find_operator(op), *map(ctypes.byref, results)))
-    return [(names[n].decode(), types[n].decode()) for n in range(count.value)]
+    arguments = mx.operator.get_operator_arguments(op)
+    return list(zip(arguments.names, arguments.types, strict=True))
