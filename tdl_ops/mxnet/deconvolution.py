@@ -13,12 +13,13 @@ from tdl_ops.mxnet.window import SPACE, check_layout, numbered, read_window
 from tofu.tdl import Sum, merge, output, position, scatter, unread, where
 
 
-def _borders(space, kernel, stride, pad, dilate, adj, target_shape):
+def _borders(attributes, space):
     # MXNet computes `pad` and `adj` from `target_shape` if it is set.
-    if not any(target_shape or ()):
-        return pad or (0,) * len(kernel), adj or (0,) * len(kernel)
-    at = read_window(kernel, stride, (), dilate)
-    sizes = zip(space, at.kernel, at.stride, at.dilate, target_shape, strict=True)
+    n = len(attributes["kernel"])
+    if not any(attributes["target_shape"] or ()):
+        return attributes["pad"] or (0,) * n, attributes["adj"] or (0,) * n
+    at = read_window(attributes["kernel"], attributes["stride"], (), attributes["dilate"])
+    sizes = zip(space, at.kernel, at.stride, at.dilate, attributes["target_shape"], strict=True)
     cut = [stride * (size - 1) + (kernel - 1) * dilate + 1 - target for size, kernel, stride, dilate, target in sizes]
     return tuple((total + 1) // 2 for total in cut), tuple(total % 2 for total in cut)
 
@@ -27,8 +28,7 @@ def _local_border(which):
     # In a split dimension the border is 0, because shards' borders overlap and are added.
     def border(local):
         spaces = numbered("y", len(local.attributes["kernel"])).split()
-        window = (local.attributes[name] for name in ("kernel", "stride", "pad", "dilate", "adj", "target_shape"))
-        borders = _borders([local.whole(y) for y in spaces], *window)[which]
+        borders = _borders(local.attributes, [local.whole(y) for y in spaces])[which]
         return tuple(0 if local.is_split(y) else b for y, b in zip(spaces, borders, strict=True))
 
     return border
@@ -44,8 +44,15 @@ BOUND = {
 
 
 def _read_window(data, kernel, stride, pad, dilate, adj, target_shape):
-    pad, _ = _borders(data.shape[2:], kernel, stride, pad, dilate, adj, target_shape)
-    return read_window(kernel, stride, pad, dilate)
+    attributes = {
+        "kernel": kernel,
+        "stride": stride,
+        "pad": pad,
+        "dilate": dilate,
+        "adj": adj,
+        "target_shape": target_shape,
+    }
+    return read_window(kernel, stride, _borders(attributes, data.shape[2:])[0], dilate)
 
 
 @op("Deconvolution", bound=BOUND, pads=SPACE, concrete=True)
