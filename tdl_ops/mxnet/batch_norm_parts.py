@@ -5,10 +5,8 @@ Each worker sums its elements of each channel. The sums of all workers are added
 """
 
 from tdl_ops.mxnet import op
-from tdl_ops.mxnet.normalization import Channels
+from tdl_ops.mxnet.normalization import EPS, Channels
 from tofu.tdl import Sum, output, sqrt, unread
-
-EPS = 0.0010000000474974513
 
 
 class _Parts(Channels):

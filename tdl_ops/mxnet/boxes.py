@@ -44,34 +44,6 @@ def _convert(boxes, is_center, wants_center):
     )
 
 
-def _suppress(rows, settings):
-    """Return the boxes that overlap no better box, best first, then rows of -1.
-
-    A column with each box's original row is added.
-    """
-    width, result = rows.shape[1], np.full((len(rows), rows.shape[1] + 1), -1.0)
-    start, of_class, is_center = settings["coord_start"], settings["id_index"], settings["in_format"] == "center"
-    corners = slice(start, start + 4)
-    scores = rows[:, settings["score_index"]]
-    is_good = scores > settings["valid_thresh"]
-    if of_class >= 0:
-        is_good &= rows[:, of_class] != settings["background_id"]
-    order = [n for n in np.argsort(-scores, kind="stable") if is_good[n]]
-    order = order[: settings["topk"]] if settings["topk"] > 0 else order
-    kept = list[int]()
-    for n in order:
-        rivals = [
-            m for m in kept if of_class < 0 or settings["force_suppress"] or rows[m, of_class] == rows[n, of_class]
-        ]
-        overlaps = [_overlap(rows[n, corners], rows[m, corners], is_center) for m in rivals]
-        if max(overlaps, default=0.0) <= settings["overlap_thresh"]:
-            kept.append(n)
-    found = rows[kept].copy()
-    found[:, corners] = _convert(found[:, corners], is_center, settings["out_format"] == "center")
-    result[: len(kept), :width], result[: len(kept), width] = found, kept
-    return result
-
-
 SAMPLES = tuple(f"b{d}" for d in range(8))  # positions are counted over all of these dimensions
 
 
@@ -94,21 +66,32 @@ def box_nms(
     in_format="corner",
     out_format="corner",
 ):
-    settings = {
-        "overlap_thresh": overlap_thresh,
-        "valid_thresh": valid_thresh,
-        "topk": topk,
-        "coord_start": coord_start,
-        "score_index": score_index,
-        "id_index": id_index,
-        "background_id": background_id,
-        "force_suppress": force_suppress,
-        "in_format": in_format,
-        "out_format": out_format,
-    }
+    corners, is_center = slice(coord_start, coord_start + 4), in_format == "center"
 
-    suppress = Opaque(lambda rows: _suppress(rows, settings), "box_nms")
-    found = lambda b: suppress(data[(*b, slice(None), slice(None))])
+    def suppress(rows):
+        """Return the boxes that overlap no better box, best first, then rows of -1.
+
+        A column with each box's original row is added.
+        """
+        width, result = rows.shape[1], np.full((len(rows), rows.shape[1] + 1), -1.0)
+        scores, classes = rows[:, score_index], rows[:, max(id_index, 0)]
+        is_good = scores > valid_thresh
+        if id_index >= 0:
+            is_good &= classes != background_id
+        order = [n for n in np.argsort(-scores, kind="stable") if is_good[n]]
+        kept = list[int]()
+        for n in order[:topk] if topk > 0 else order:
+            rivals = [m for m in kept if id_index < 0 or force_suppress or classes[m] == classes[n]]
+            overlaps = [_overlap(rows[n, corners], rows[m, corners], is_center) for m in rivals]
+            if max(overlaps, default=0.0) <= overlap_thresh:
+                kept.append(n)
+        found = rows[kept].copy()
+        found[:, corners] = _convert(found[:, corners], is_center, out_format == "center")
+        result[: len(kept), :width], result[: len(kept), width] = found, kept
+        return result
+
+    suppressed = Opaque(suppress, "box_nms")
+    found = lambda b: suppressed(data[(*b, slice(None), slice(None))])
 
     def place(b, n, one):
         own = found(b)[n, one + data.shape[-1]]

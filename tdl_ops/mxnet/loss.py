@@ -1,4 +1,6 @@
-"""Regression outputs and MakeLoss. Their backward operators ignore the gradient of their output.
+"""Losses: regression outputs, MakeLoss, SVMOutput, IdentityAttachKLSparseReg and softmax_cross_entropy.
+
+The backward operators of the first three ignore the gradient of their output.
 
 With normalization="batch", MakeLoss divides grad_scale by the batch size. Workers have smaller batches. They get the
 quotient as grad_scale, and do not divide. A regression divides grad_scale by the number of outputs per sample. It can
@@ -11,8 +13,9 @@ import numpy as np
 
 from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
-from tofu.tdl import Sum, constant, exp, maximum, output, position, sign, trunc, unread, unwritten, where
+from tofu.tdl import Sum, constant, exp, log, maximum, output, position, sign, trunc, unread, unwritten, where
 
+SMALLEST = 1e-8  # smallest argument that MXNet passes to the logarithm of a cross entropy
 SAMPLE = tuple(f"s{d}" for d in range(8))
 LINKS = {"Linear": lambda x: x, "Logistic": lambda x: 1 / (1 + exp(-x)), "MAE": lambda x: x}
 RESIDUALS = {
@@ -121,3 +124,19 @@ def backward_identity_attach_kl_sparse_reg(
     average = lambda c: momentum * moving_avg[c] + (1 - momentum) * mean(c)
     slope = lambda a: (1 - sparseness_target) / (1 - a) - sparseness_target / a
     return lambda b, c: d_out[b, c] + 0 * data[b, c] + penalty * slope(average(c))
+
+
+def _probability(data, b, k):
+    return exp(data[b, k]) / Sum(lambda j: exp(data[b, j]))
+
+
+@op("softmax_cross_entropy")
+def softmax_cross_entropy(data, label):
+    own = lambda b, k: where(position(k) == trunc(label[b]), log(maximum(_probability(data, b, k), SMALLEST)), 0.0)
+    return lambda one: -Sum(lambda b: Sum(lambda k: own(b, k)))
+
+
+@op("_backward_softmax_cross_entropy")
+def backward_softmax_cross_entropy(d_out, data, label):
+    target = lambda b, k: where(position(k) == trunc(label[b]), 1.0, 0.0)
+    return lambda b, k: d_out[0] * (_probability(data, b, k) - target(b, k)), unwritten("b")

@@ -1,14 +1,16 @@
-"""BatchNorm and LayerNorm and their gradients.
+"""BatchNorm and LayerNorm and their gradients, and BatchNorm_v1, which MXNet keeps for old models.
 
 BatchNorm can be split by channel, and with use_global_stats also by batch and space. For other splits, the operators of
 `batch_norm_parts.py` replace it. LayerNorm can be split by all dimensions except the one that it normalizes. For its
-gradient, BatchNorm saves 1 / std, and LayerNorm saves std.
+gradient, BatchNorm saves 1 / std, BatchNorm_v1 the variance, and LayerNorm std.
 """
 
 from math import prod
 
 from tdl_ops.mxnet import op
 from tofu.tdl import Sum, output, sqrt, unread
+
+EPS = 0.0010000000474974513  # MXNet's default for BatchNorm
 
 
 class Channels:
@@ -37,19 +39,8 @@ class Channels:
         return Sum(lambda *q: deviation(q) * deviation(q), ndim=self.others) / self.count
 
 
-@op("BatchNorm", needs={1: (0,), 2: (0,)})
-def batch_norm(
-    data,
-    gamma,
-    beta,
-    moving_mean,
-    moving_var,
-    *,
-    eps=0.0010000000474974513,
-    fix_gamma=True,
-    use_global_stats=False,
-    axis=1,
-):
+def _normalize_channels(data, gamma, beta, moving_mean, moving_var, eps, fix_gamma, use_global_stats, axis):
+    """Return the normalized data, the means and the variances."""
     channels = Channels(data, axis)
     mean = (lambda c: moving_mean[c]) if use_global_stats else channels.mean
     variance = (lambda c: moving_var[c]) if use_global_stats else channels.variance
@@ -57,7 +48,34 @@ def batch_norm(
     scale = lambda c: inverse_std(c) + unread(gamma[c]) if fix_gamma else inverse_std(c) * gamma[c]
     states = lambda c: 0 * moving_mean[c] + 0 * moving_var[c]  # read in inference
     value = lambda i, c: (data[i] - mean(c)) * scale(c) + beta[c] + states(c)
-    return output(channels.names, lambda *i: value(i, i[axis])), lambda c: mean(c), lambda c: inverse_std(c)
+    return output(channels.names, lambda *i: value(i, i[axis])), lambda c: mean(c), lambda c: variance(c)
+
+
+def _channel_gradients(channels, d_out, gamma, mean, inverse_std, states, fix_gamma, use_global_stats, sums):
+    """Return the gradients by data, gamma and beta. `sums` names the variables of sums, as in `Channels.sum`."""
+    data = channels.data
+    normal = lambda i, c: (data[i] - mean(c)) * inverse_std(c)
+    by_beta = lambda c, name=sums: channels.sum(lambda i: d_out[i], c, name)
+    by_gamma = lambda c, name=sums: channels.sum(lambda i: d_out[i] * normal(i, c), c, name)
+
+    def d_data(i, c):
+        scale = inverse_std(c) + unread(gamma[c]) if fix_gamma else inverse_std(c) * gamma[c]
+        if use_global_stats:
+            return (d_out[i] + unread(data[i])) * scale + states(c)
+        return (d_out[i] - (by_beta(c, "r") + normal(i, c) * by_gamma(c, "r")) / channels.count) * scale + states(c)
+
+    return (
+        output(channels.names, lambda *i: d_data(i, i[channels.axis])),
+        lambda c: unread(gamma[c]) if fix_gamma else by_gamma(c),
+        lambda c: by_beta(c),
+    )
+
+
+@op("BatchNorm", needs={1: (0,), 2: (0,)})
+def batch_norm(data, gamma, beta, moving_mean, moving_var, *, eps=EPS, fix_gamma=True, use_global_stats=False, axis=1):
+    statistics = moving_mean, moving_var
+    whole, mean, variance = _normalize_channels(data, gamma, beta, *statistics, eps, fix_gamma, use_global_stats, axis)
+    return whole, mean, lambda c: 1 / sqrt(variance(c) + eps)
 
 
 @op("_backward_BatchNorm")
@@ -75,24 +93,26 @@ def backward_batch_norm(
     use_global_stats=False,
     axis=1,
 ):
-    channels = Channels(data, axis)
-    normal = lambda i: (data[i] - mean[i[axis]]) * inverse_std[i[axis]]
+    # The kernel updates the moving statistics.
+    states = lambda c: 0 * moving_mean[c] + 0 * moving_var[c] + unread(beta[c]) + unread(mean[c])
     sums = "" if use_global_stats else "s"  # sums over a shard's elements, or over all elements
-    by_beta = lambda c, name=sums: channels.sum(lambda i: d_out[i], c, name)
-    by_gamma = lambda c, name=sums: channels.sum(lambda i: d_out[i] * normal(i), c, name)
+    saved = (lambda c: mean[c]), (lambda c: inverse_std[c])
+    return _channel_gradients(Channels(data, axis), d_out, gamma, *saved, states, fix_gamma, use_global_stats, sums)
 
-    def d_data(i, c):
-        scale = inverse_std[c] + unread(gamma[c]) if fix_gamma else inverse_std[c] * gamma[c]
-        states = 0 * moving_mean[c] + 0 * moving_var[c] + unread(beta[c])  # the kernel updates the statistics here
-        if use_global_stats:
-            return (d_out[i] + unread(data[i]) + unread(mean[c])) * scale + states
-        return (d_out[i] - (by_beta(c, "r") + normal(i) * by_gamma(c, "r")) / channels.count) * scale + states
 
-    return (
-        output(channels.names, lambda *i: d_data(i, i[axis])),
-        lambda c: unread(gamma[c]) if fix_gamma else by_gamma(c),
-        lambda c: by_beta(c),
-    )
+@op("BatchNorm_v1")
+def batch_norm_v1(data, gamma, beta, moving_mean, moving_var, *, eps=EPS, fix_gamma=True, use_global_stats=False):
+    return _normalize_channels(data, gamma, beta, moving_mean, moving_var, eps, fix_gamma, use_global_stats, axis=1)
+
+
+@op("_backward_BatchNorm_v1")
+def backward_batch_norm_v1(
+    d_out, mean, variance, data, gamma, moving_mean, moving_var, *, eps=EPS, fix_gamma=True, use_global_stats=False
+):
+    states = lambda c: 0 * (moving_mean[c] + moving_var[c] + mean[c] + variance[c])
+    own_mean, own_variance = (moving_mean, moving_var) if use_global_stats else (mean, variance)
+    statistics = (lambda c: own_mean[c]), (lambda c: 1 / sqrt(own_variance[c] + eps))
+    return _channel_gradients(Channels(data, 1), d_out, gamma, *statistics, states, fix_gamma, use_global_stats, "")
 
 
 def last(tensor, axis):

@@ -42,34 +42,6 @@ def _suppress(boxes, most, threshold):
     return kept
 
 
-def _propose(scores, deltas, info, settings):
-    """Return the boxes of one sample and their scores. Boxes are repeated if there are too few."""
-    stride, (_, height, width) = settings["feature_stride"], scores.shape
-    anchors = _list_anchors(stride, settings["scales"], settings["ratios"])
-    count, (y, x) = len(anchors), np.mgrid[:height, :width]
-    cells = np.stack([x, y, x, y], -1)[:, :, None] * stride
-    scores = scores[count:].transpose(1, 2, 0).reshape(-1).copy()
-    deltas = deltas.reshape(count, 4, height, width).transpose(2, 3, 0, 1).reshape(-1, 4)
-    boxes = _transform((cells + anchors).reshape(-1, 4), deltas, settings["iou_loss"])
-    boxes = np.clip(boxes, 0, np.tile(info[1::-1] - 1, 2))
-    outside = (y >= int(info[0] / stride)) | (x >= int(info[1] / stride))
-    scores[np.repeat(outside.reshape(-1), count)] = -1
-    least = settings["rpn_min_size"] * info[2]
-    small = (boxes[:, 2:] - boxes[:, :2] + 1 < least).any(1)
-    boxes[small] += np.array([-1, -1, 1, 1]) * least / 2
-    scores[small] = -1
-    most = settings["rpn_pre_nms_top_n"] if settings["rpn_pre_nms_top_n"] > 0 else len(boxes)
-    order = np.argsort(-scores, kind="stable")[:most]
-    asked = settings["rpn_post_nms_top_n"]
-    kept = _suppress(boxes[order], min(asked, len(order)), settings["threshold"])
-    chosen = order[[kept[n % len(kept)] for n in range(asked)]]
-    return boxes[chosen], scores[chosen, None]
-
-
-def _propose_all(scores, deltas, info, settings):
-    return np.concatenate(_propose(scores, deltas, info, settings), 1)
-
-
 # MXNet's kernel refuses to compute the scores alone.
 @op("_contrib_Proposal", "_contrib_MultiProposal", concrete=True, needs={1: (0,)})
 def proposal(
@@ -88,19 +60,31 @@ def proposal(
     iou_loss=False,
     first=0,
 ):
-    settings = {
-        "rpn_pre_nms_top_n": rpn_pre_nms_top_n,
-        "rpn_post_nms_top_n": rpn_post_nms_top_n,
-        "threshold": threshold,
-        "rpn_min_size": rpn_min_size,
-        "scales": scales,
-        "ratios": ratios,
-        "feature_stride": feature_stride,
-        "iou_loss": iou_loss,
-    }
-    propose = Opaque(lambda *sample: _propose_all(*sample, settings), "proposals")
+    def propose(scores, deltas, info):
+        """Return the boxes of one sample and their scores. Boxes are repeated if there are too few."""
+        _, height, width = scores.shape
+        anchors = _list_anchors(feature_stride, scales, ratios)
+        count, (y, x) = len(anchors), np.mgrid[:height, :width]
+        cells = np.stack([x, y, x, y], -1)[:, :, None] * feature_stride
+        scores = scores[count:].transpose(1, 2, 0).reshape(-1).copy()
+        deltas = deltas.reshape(count, 4, height, width).transpose(2, 3, 0, 1).reshape(-1, 4)
+        boxes = _transform((cells + anchors).reshape(-1, 4), deltas, iou_loss)
+        boxes = np.clip(boxes, 0, np.tile(info[1::-1] - 1, 2))
+        outside = (y >= int(info[0] / feature_stride)) | (x >= int(info[1] / feature_stride))
+        scores[np.repeat(outside.reshape(-1), count)] = -1
+        least = rpn_min_size * info[2]
+        small = (boxes[:, 2:] - boxes[:, :2] + 1 < least).any(1)
+        boxes[small] += np.array([-1, -1, 1, 1]) * least / 2
+        scores[small] = -1
+        most = rpn_pre_nms_top_n if rpn_pre_nms_top_n > 0 else len(boxes)
+        order = np.argsort(-scores, kind="stable")[:most]
+        kept = _suppress(boxes[order], min(rpn_post_nms_top_n, len(order)), threshold)
+        chosen = order[[kept[n % len(kept)] for n in range(rpn_post_nms_top_n)]]
+        return np.concatenate([boxes[chosen], scores[chosen, None]], 1)
+
+    proposals = Opaque(propose, "proposals")
     of_sample = lambda tensor, b: tensor[(b, *[slice(None)] * (tensor.ndim - 1))]
-    found = lambda b: propose(*(of_sample(tensor, b) for tensor in (cls_prob, bbox_pred, im_info)))
+    found = lambda b: proposals(*(of_sample(tensor, b) for tensor in (cls_prob, bbox_pred, im_info)))
     boxes = lambda b, p, w: where(position(w) == 0, position(b) + first, found(b)[p, w - 1])
     results = (
         output("(b p) w", boxes, {"p": rpn_post_nms_top_n, "w": 5}),

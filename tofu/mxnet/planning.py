@@ -18,7 +18,6 @@ from tofu.mxnet.frontend.read_symbol import AS_WRITTEN, SymbolForm, read_graph, 
 from tofu.mxnet.frontend.refusals import refuse_unpartitionable
 from tofu.mxnet.frontend.unrolled import has_recurrences
 from tofu.mxnet.lowerings import complete_reads, read_through_slices, unmerge_heads
-from tofu.mxnet.settings import find_unroll
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
@@ -71,7 +70,7 @@ def read_task(
 
 
 def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
-    unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
+    unroll = getattr(settings, "unroll", "never") if has_recurrences(symbol) else "never"
     unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
     plan, hints = settings.plan or settings.saved, settings.hints or {}
 

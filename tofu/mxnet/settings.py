@@ -24,8 +24,3 @@ class MXNetSettings(Settings):
 
 MXNET_OPTIONS: Mapping[str, Option] = {**OPTIONS, "unroll": Option(partial(read_choice, "unroll", UNROLL, PlanError))}
 """All planning options by name, with the functions that check and convert a user's value."""
-
-
-def find_unroll(settings: Settings) -> str:
-    """Return the option `unroll`, or "never" if the settings lack it."""
-    return settings.unroll if isinstance(settings, MXNetSettings) else "never"

@@ -24,4 +24,5 @@ CASES = [
     Case("SVMOutput", {}, [(3, 2, 5), labels(5, 3, 2)], None, SINGLE_PRECISION),
     Case("SVMOutput", {"use_linear": True, "margin": 0.5}, [(5, 7), labels(7, 5)], None, SINGLE_PRECISION),
     Case("IdentityAttachKLSparseReg", {}, [SHARES, SHARE]),
+    Case("softmax_cross_entropy", {}, [(5, 7), labels(7, 5)], wrt=(0,)),
 ]

@@ -25,14 +25,6 @@ def test_copies_pickles_and_files_stay_partitioned(tmp_path):
         assert executor.plan.workers == 4
 
 
-def test_symbols_pickled_by_version_0_2_load():
-    symbol = tofu.partition(mlp().symbol, 4, data=(12, 17))
-    moved, old = (f"tofu.mxnet.runtime.{name}".encode() for name in ("symbol.partitioned_symbol", "partitioned_symbol"))
-    pickled = pickle.dumps(symbol, protocol=0)
-    assert moved in pickled
-    assert pickle.loads(pickled.replace(moved, old)).tojson() == symbol.tojson()
-
-
 ASKED = [
     {"hints": {"fc0_weight": (..., 1), "fc1_weight": 0}},
     {"algorithm": "recursive"},

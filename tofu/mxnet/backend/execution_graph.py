@@ -74,13 +74,9 @@ class ExecutionGraph:
 
 def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionGraph:
     """Build the MXNet symbol that runs `program` on all workers."""
-    symbol = build_symbol(source, program)
+    builder = make_builder(source, program.choices, program.phases, program.reducers)
+    symbol = wrap_symbol(builder.build(program.code))
     return ExecutionGraph(symbol, program.outputs, program.n_model_outputs, program.workers)
-
-
-def build_symbol(source: Source, program: PlannedProgram) -> Any:
-    """Return the MXNet symbol that runs `program` on all workers."""
-    return wrap_symbol(make_builder(source, program.choices, program.phases, program.reducers).build(program.code))
 
 
 def make_builder(

@@ -24,7 +24,7 @@ MOST_READERS = 7
 RANDOM_PREFIXES = ("_random_", "_sample_")
 """Prefixes of operators that draw float32 numbers by default."""
 
-Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attributes) -> new attributes
+Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attributes) -> changed attributes
 
 
 def widen_types(symbol: Any) -> Any:
@@ -32,11 +32,10 @@ def widen_types(symbol: Any) -> Any:
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
         if op == "null":
-            is_narrow = attributes.get("__dtype__") in NARROW_FLAGS
-            return attributes | ({"__dtype__": WIDE_FLAG} if is_narrow else {})
+            return {"__dtype__": WIDE_FLAG} if attributes.get("__dtype__") in NARROW_FLAGS else {}
         dtype = attributes.get("dtype", _find_default_type(op))
         is_narrow = dtype in NARROW_TYPES or (dtype == "None" and op.startswith(RANDOM_PREFIXES))
-        return attributes | ({"dtype": WIDE_TYPE} if is_narrow else {})
+        return {"dtype": WIDE_TYPE} if is_narrow else {}
 
     return _cast_around(_change_attributes(symbol, widen)[0])
 
@@ -72,7 +71,7 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
 
     def turn_off(op: str, attributes: dict[str, str]) -> dict[str, str]:
         drops = op in DROP_PROBABILITIES and float(attributes.get("p", DROP_PROBABILITIES[op])) > 0
-        return attributes | ({"p": "0"} if drops else {})
+        return {"p": "0"} if drops else {}
 
     return _change_attributes(symbol, turn_off)
 
@@ -117,10 +116,7 @@ def complete_ctc_loss(symbol: Any, *_: Any) -> Any:
     If no sample has a label, MXNet's kernel writes no results. If a sample's labels do not fit into the sample, it does
     not write the gradient of this sample.
     """
-    model = json.loads(symbol.tojson())
-    for node in model["nodes"]:
-        node["op"] = "_tofu_ctc_loss" if node["op"] == "CTCLoss" else node["op"]
-    return mx.sym.load_json(json.dumps(model))
+    return mx.sym.load_json(symbol.tojson().replace('"op": "CTCLoss"', '"op": "_tofu_ctc_loss"'))
 
 
 def split_recurrences(
@@ -151,11 +147,10 @@ def divide_by_window_size(symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
     Without padding, MXNet divides by this number anyway. But oneDNN's gradient then assumes that no window is cut.
     """
 
-    def change(op: str, attributes: dict[str, Any]) -> dict[str, Any]:
+    def change(op: str, attributes: dict[str, str]) -> dict[str, str]:
         is_average = op == "Pooling" and attributes.get("pool_type") == "avg"
-        if is_average and not any(parse_attribute(attributes.get("pad", "()"), ())):
-            attributes["count_include_pad"] = "False"
-        return attributes
+        is_padded = any(parse_attribute(attributes.get("pad", "()"), ()))
+        return {"count_include_pad": "False"} if is_average and not is_padded else {}
 
     return _change_attributes(symbol, change)[0]
 
@@ -176,9 +171,9 @@ Their arguments are the symbol, the shapes of its inputs, and the types of its a
 def _change_attributes(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:
     model, changed_names = json.loads(symbol.tojson()), []
     for node in model["nodes"]:
-        old_attributes = node.get("attrs", {})
-        node["attrs"] = change(node["op"], dict(old_attributes))
-        changed_names += [node["name"]] if node["attrs"] != old_attributes else []
+        changed_attributes = change(node["op"], node.get("attrs", {}))
+        node["attrs"] = node.get("attrs", {}) | changed_attributes
+        changed_names += [node["name"]] if changed_attributes else []
     return mx.sym.load_json(json.dumps(model)), tuple(changed_names)
 
 

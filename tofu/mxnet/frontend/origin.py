@@ -35,9 +35,6 @@ class Origin:
         return max(self.node, self.replaced)
 
 
-MADE_BY_NAME = Origin()
-
-
 def find_origin(operator: Operator) -> Origin:
     """Return the origin of an operator. Operators that Tofu added have an origin without a node."""
-    return operator.origin if isinstance(operator.origin, Origin) else MADE_BY_NAME
+    return operator.origin if isinstance(operator.origin, Origin) else Origin()

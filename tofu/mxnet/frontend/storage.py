@@ -28,15 +28,10 @@ def _embed(attributes: Mapping[str, str], name: str) -> Any:
     return mx.sym.Embedding(mx.sym.Variable("0"), mx.sym.Variable("1"), name=name, **dense_attributes)
 
 
-def _copy(attributes: Mapping[str, str], name: str) -> Any:
-    del attributes
-    return mx.sym.identity(mx.sym.Variable("0"), name=name)
-
-
 DENSE_FORMS: dict[str, Callable[[Mapping[str, str], str], Any]] = {
     "_contrib_SparseEmbedding": _embed,
     "_square_sum": _sum_squares,
-    "cast_storage": _copy,
+    "cast_storage": lambda attributes, name: mx.sym.identity(mx.sym.Variable("0"), name=name),
 }
 """For each operator on sparse tensors, a function of its attributes and name that returns a symbol on dense tensors."""
 

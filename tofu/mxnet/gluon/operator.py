@@ -25,9 +25,7 @@ from tofu.mxnet.runtime.executor.monitoring import watch_operators
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.mxnet.runtime.symbol.replanning import Replanner
-from tofu.pipeline import Partition
 from tofu.plan import Plan
-from tofu.planning.settings import Settings
 
 MOST_EXECUTORS = 4
 """Number of unused executors to keep, so that inputs may alternate between several shapes."""
@@ -62,8 +60,10 @@ class PartitionedOperator:
         self.names = list(symbol.list_inputs())
         self._arguments = frozenset(symbol.list_arguments())
         self._states = frozenset(symbol.list_auxiliary_states())
-        self._replanner = Replanner()
-        self._training_gradients: Any = None  # parameters and inputs with gradients in the last training
+        self._replanner = Replanner(symbol.compile_for)
+        self._training_gradients: tuple[str, ...] | None = (
+            None  # parameters and inputs with gradients in the last training
+        )
         self._executors: list[BoundExecutor] = []  # the last used executor comes last
         self._operator_hook: tuple[Any, bool] | None = None
         self.finished: list[BlockCall] = []  # calls whose backward was started since the last `settle`
@@ -75,7 +75,7 @@ class PartitionedOperator:
     @property
     def training_plan(self) -> Plan | None:
         """The first plan for training, or None before training."""
-        return self._replanner.first_plan(self._training_gradients)
+        return self._replanner.find_first_plan(self._training_gradients)
 
     def runs(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
         """Return True if the operator was built from an equal symbol and the same parameters."""
@@ -275,22 +275,13 @@ class PartitionedOperator:
         if trained is None:  # a single image, for instance, cannot be split between many workers
             settings = replace(settings, for_training=False, on_infeasible="replicate")
 
-        def compile_with(settings: Settings) -> Partition:
-            all_differentiated = [*(trained or ()), *differentiated]
-            return self.symbol.compile_for(shapes, types, all_differentiated, trained or (), settings)
-
         self._check_shapes(shapes)
-        partition = self._replanner.find(
-            gradients=None if trained is None else (trained, differentiated),
-            shapes=shapes,
-            types=tuple(types.items()),
-            settings=settings,
-            compile_with=compile_with,
-            present_plan=self.training_plan,  # keeps the parameters' layout
-        )
+        gradients = None if trained is None else (*trained, *differentiated)
+        # The present plan keeps the parameters' layout.
+        partition = self._replanner.find(shapes, types, gradients, trained or (), settings, self.training_plan)
         executor = self.symbol.bind_shards(partition, shared)
-        if trained is not None:
-            self._training_gradients = trained, differentiated
+        if gradients is not None:
+            self._training_gradients = gradients
         if self._operator_hook is not None:
             watch_operators(executor, *self._operator_hook)
         return executor

@@ -14,7 +14,7 @@ import mxnet as mx
 
 from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
-from tofu.mxnet.runtime.cluster.cluster import compare_plans, make_key
+from tofu.mxnet.runtime.cluster.cluster import compare_plans, share_shards
 from tofu.mxnet.runtime.cluster.exchange import describe_layouts, parameter_array, read_shards, write_shards
 from tofu.mxnet.runtime.cluster.horovod import HorovodShardTrainer, is_horovod_trainer
 
@@ -98,14 +98,7 @@ class ShardStore:
         compare_plans(self._kvstore, text)
         for index, array in arrays.items():
             values = read_shards(array, layouts[index])
-            self._keys[index] = []
-            for _, copies in values.list_distinct():
-                self._keys[index].append(make_key())
-                self._kvstore.broadcast(self._keys[index][-1], copies[0], copies)
-            # Gradients have the same keys. A gradient that arrives before the values are pulled would be pulled
-            # instead.
-            for shard in values.arrays:
-                shard.wait_to_read()
+            self._keys[index] = share_shards(self._kvstore, values)
             write_shards(array, values)
         self._layouts |= layouts
 

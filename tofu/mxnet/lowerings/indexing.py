@@ -7,6 +7,8 @@ their results, which is exact. For the gradient, each worker computes the rows o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tdl_ops.mxnet.attributes import is_true
 from tofu.graph import Operator
 from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
@@ -74,22 +76,31 @@ def _has_axis(operator: Operator, inputs: Inputs) -> bool:
     return inputs[0].dtype in TYPES and operator.attributes.get("axis", "-1") != "None"
 
 
-def _pick_attributes(parts: Parts, shape: tuple[int, ...]) -> dict[str, str]:
-    attributes = parts.whole.attributes
+def _pick_attributes(attributes: Attributes, shape: tuple[int, ...]) -> dict[str, str]:
     axis = positive_axis(attributes, len(shape), -1)
     keepdims = str(is_true(attributes, "keepdims"))
     mode = attributes.get("mode", "clip")
     return {"axis": str(axis), "rows": str(shape[axis]), "mode": mode, "keepdims": keepdims}
 
 
-def _expand_pick(parts: Parts) -> None:
-    parts.last_operator("_tofu_pick", _pick_attributes(parts, parts.shape(0)), parts.whole.inputs)
+def _lower_pick(
+    op: str,
+    find_attributes: Callable[[Attributes, tuple[int, ...]], dict[str, str]],
+    is_possible: Callable[[Operator, Inputs], bool],
+) -> dict[str, Lowering]:
+    def expand_forward(parts: Parts) -> None:
+        attributes = find_attributes(parts.whole.attributes, parts.shape(0))
+        parts.last_operator("_tofu_pick", attributes, parts.whole.inputs)
 
+    def expand_backward(parts: Parts) -> None:
+        attributes = find_attributes(parts.whole.attributes, parts.output_shape(0))
+        extent, gradient = {"extent": attributes["rows"]}, parts.whole.outputs[:1]
+        parts.last_operator("_tofu_pick_backward", attributes | extent, parts.whole.inputs, outputs=gradient)
 
-def _expand_pick_backward(parts: Parts) -> None:
-    attributes = _pick_attributes(parts, parts.output_shape(0))
-    extent = {"extent": attributes["rows"]}
-    parts.last_operator("_tofu_pick_backward", attributes | extent, parts.whole.inputs)
+    return {
+        op: Lowering(expand_forward, is_possible=is_possible),
+        f"_backward_{op}": Lowering(expand_backward, is_possible=is_possible),
+    }
 
 
 def _expand_batch_take(parts: Parts) -> None:
@@ -179,17 +190,6 @@ def _expand_mask_backward(parts: Parts) -> None:
     parts.last_operator("_tofu_sequence_mask", attributes, parts.whole.inputs, outputs=gradient)
 
 
-def _expand_last(parts: Parts) -> None:
-    parts.last_operator("_tofu_pick", pick_by_lengths(parts.whole.attributes, parts.shape(0)), parts.whole.inputs)
-
-
-def _expand_last_backward(parts: Parts) -> None:
-    attributes = pick_by_lengths(parts.whole.attributes, parts.output_shape(0))
-    extent = {"extent": attributes["rows"]}
-    gradient = parts.whole.outputs[:1]
-    parts.last_operator("_tofu_pick_backward", attributes | extent, parts.whole.inputs, outputs=gradient)
-
-
 def _time_attributes(attributes: Attributes) -> dict[str, str]:
     return {"axis": str(positive_axis(attributes, 2, 0)), "mode": "length"}
 
@@ -207,11 +207,9 @@ LOWERINGS = {
     "batch_take": Lowering(_expand_batch_take, is_possible=lambda operator, inputs: inputs[0].dtype in TYPES),
     "gather_nd": Lowering(_expand_gather, is_possible=_reads_rows),
     "_backward_gather_nd": Lowering(_expand_gather_backward, is_possible=_reads_rows),
-    "pick": Lowering(_expand_pick, is_possible=_has_axis),
-    "_backward_pick": Lowering(_expand_pick_backward, is_possible=_has_axis),
+    **_lower_pick("pick", _pick_attributes, _has_axis),
     "one_hot": Lowering(_expand_one_hot, is_possible=_is_exact),
     "SequenceMask": Lowering(_expand_mask, is_possible=_has_lengths),
     "_backward_SequenceMask": Lowering(_expand_mask_backward, is_possible=_has_lengths),
-    "SequenceLast": Lowering(_expand_last, is_possible=_has_lengths),
-    "_backward_SequenceLast": Lowering(_expand_last_backward, is_possible=_has_lengths),
+    **_lower_pick("SequenceLast", pick_by_lengths, _has_lengths),
 }

@@ -1,7 +1,7 @@
 """Add up the memory of a training step on one device and on every worker (paper section 6). No array is allocated.
 
-The numbers are exact, except for an estimate of the memory that kernels request while they run
-(`tofu.mxnet.memory.workspace`).
+The numbers are exact, except for an estimate of the *workspace* of convolutions, which is memory that their kernels
+request while they run.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from tofu import _mxnet
 from tofu.engine import Source
 from tofu.graph import Graph, TensorKind
 from tofu.mxnet.backend.buffers import Variables, list_shard_shapes, source_variables, worker_variables
+from tofu.mxnet.frontend.inference import DTYPE_NAMES
+from tofu.mxnet.frontend.symbol_text import GROUP_KEY
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.memory.report import ACTIVATIONS, FETCH_BUFFERS, GRADIENTS, USES, DeviceMemory
-from tofu.mxnet.memory.workspace import estimate_workspace
 from tofu.pipeline import Partition
 from tofu.program import worker_group
 
 PAGE_BYTES, LARGE_BYTES = 4096, 2 << 20
+DEFAULT_WORKSPACE_MIB = 1024  # MXNet's default of `workspace`
 PAGE_VARIABLE, LARGE_VARIABLE = "MXNET_GPU_MEM_POOL_PAGE_SIZE", "MXNET_GPU_MEM_LARGE_ALLOC_ROUND_SIZE"
 
 
@@ -76,7 +78,7 @@ def _account(
     buffers = _mxnet.PlannedGraph(symbol.handle.value, *variables)
     planned = buffers.memory()
     entries = _Entries(buffers.entries(), gradients)
-    workspace = estimate_workspace(symbol, variables)
+    workspace = _estimate_workspace(symbol, variables)
     devices = []
     for position, (group, name) in enumerate(names.items()):
         held = dict.fromkeys(TensorKind, 0)
@@ -105,6 +107,38 @@ def _account(
             )
         )
     return devices
+
+
+def _estimate_workspace(symbol: Any, variables: Variables) -> dict[str, int]:
+    """Return {device group: bytes of the largest workspace of its convolutions}.
+
+    cuDNN and oneDNN choose their algorithms at run time. The estimate is for the algorithm that needs most memory: it
+    copies the window of each output position. For cuDNN, the attribute `workspace` limits the size, in MiB.
+    """
+    handle = symbol.handle.value
+    nodes = _mxnet.nodes(handle)
+    convolutions = [node for node in nodes if node["op"].endswith(("Convolution", "Deconvolution"))]
+    if not convolutions:
+        return {}
+    shapes, types = _mxnet.infer(handle, *variables)
+    needed: dict[str, int] = {}
+    for node in convolutions:
+        inputs = [shapes[nodes[source]["entry"] + index] or () for source, index in node["inputs"]]
+        item_bytes = np.dtype(DTYPE_NAMES[types[node["entry"]]]).itemsize
+        unfolded = item_bytes * _count_window_elements(node, inputs, shapes[node["entry"]] or ())
+        limit = int(node["attrs"].get("workspace", DEFAULT_WORKSPACE_MIB)) << 20
+        group = node["attrs"].get(GROUP_KEY, "")
+        needed[group] = max(needed.get(group, 0), min(unfolded, limit))
+    return needed
+
+
+def _count_window_elements(node: Mapping[str, Any], inputs: Sequence[Sequence[int]], output: Sequence[int]) -> int:
+    is_backward = "_backward_" in node["op"]  # a backward operator's first input is the output's gradient
+    data, weight = inputs[is_backward], inputs[is_backward + 1]
+    result = inputs[0] if is_backward else output
+    positions = data if node["op"].endswith("Deconvolution") else result
+    window = prod(weight[1:]) * int(node["attrs"].get("num_group", 1))
+    return window * positions[0] * prod(positions[2:])
 
 
 class _Entries:

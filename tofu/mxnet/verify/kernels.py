@@ -11,7 +11,9 @@ from typing import Any
 
 import mxnet as mx
 import numpy as np
-from mxnet.base import _LIB, check_call
+from mxnet.base import _LIB
+from mxnet.ndarray.register import _imperative_invoke
+from mxnet.symbol.register import _symbol_creator
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu import _mxnet
@@ -67,22 +69,11 @@ def run_kernel(
         for shape, dtype in zip(output_shapes, output_dtypes, strict=True)
     ]
     output_arrays = [output.array for output in guarded_outputs]
-    output_handles = ctypes.cast(_as_c_handles(output_arrays), ctypes.POINTER(ctypes.c_void_p))
     if _mxnet.operator_info(op)["is_random"]:
         mx.random.seed(RANDOM_SEED)
+    names, values, handle = list(attributes), list(attributes.values()), find_operator(op).value
     with mx.autograd.train_mode():
-        check_call(
-            _LIB.MXImperativeInvoke(
-                find_operator(op),
-                len(input_arrays),
-                _as_c_handles(input_arrays),
-                ctypes.byref(ctypes.c_int(len(output_arrays))),
-                ctypes.byref(output_handles),
-                len(attributes),
-                _as_c_strings(attributes.keys()),
-                _as_c_strings(attributes.values()),
-            )
-        )
+        _imperative_invoke(handle, input_arrays, names, values, output_arrays, is_np_op=False, output_is_list=True)
     outputs = [output.read(f"output {n} of {op}") for n, output in enumerate(guarded_outputs)]
     return outputs, [array.asnumpy() for array in input_arrays]
 
@@ -158,20 +149,9 @@ def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
 
     If `count` is None, MXNet chooses the number of variables.
     """
-    symbol = ctypes.c_void_p()
-    check_call(
-        _LIB.MXSymbolCreateAtomicSymbol(
-            find_operator(op),
-            len(attributes),
-            _as_c_strings(attributes.keys()),
-            _as_c_strings(attributes.values()),
-            ctypes.byref(symbol),
-        )
-    )
-    composed = mx.sym.Symbol(symbol)
+    names, values, handle = list(attributes), list(attributes.values()), find_operator(op).value
     variables = [mx.sym.Variable(f"input{n}") for n in range(count or 0)]
-    check_call(_LIB.NNSymbolCompose(composed.handle, b"operator", len(variables), None, _as_c_handles(variables)))
-    return composed
+    return _symbol_creator(handle, variables, None, names, values, "operator", is_np_op=False)
 
 
 def find_operator(op: str) -> ctypes.c_void_p:
@@ -194,15 +174,6 @@ def describe_refusal(error: Exception) -> str:
     if message is None:
         return type(error).__name__
     return ERROR_LOCATION.sub("", message.split("MXNetError: ")[-1]).rstrip(":")
-
-
-def _as_c_handles(objects: Sequence[Any]) -> Any:
-    return (ctypes.c_void_p * max(1, len(objects)))(*(owner.handle for owner in objects))
-
-
-def _as_c_strings(texts: Iterable[str]) -> Any:
-    encoded = [text.encode() for text in texts]
-    return (ctypes.c_char_p * max(1, len(encoded)))(*encoded)
 
 
 _SPARSE = "row_sparse"
@@ -231,8 +202,5 @@ def _read_choices(declared: str) -> tuple[str, ...]:
 
 def list_declarations(op: str) -> list[tuple[str, str]]:
     """Return the name and declared type of each attribute and input of an operator."""
-    texts, pointer = [ctypes.c_char_p() for _ in range(4)], ctypes.POINTER(ctypes.c_char_p)
-    count, names, types, explanations = ctypes.c_uint(), pointer(), pointer(), pointer()
-    results = (*texts[:2], count, names, types, explanations, *texts[2:])
-    check_call(_LIB.MXSymbolGetAtomicSymbolInfo(find_operator(op), *map(ctypes.byref, results)))
-    return [(names[n].decode(), types[n].decode()) for n in range(count.value)]
+    arguments = mx.operator.get_operator_arguments(op)
+    return list(zip(arguments.names, arguments.types, strict=True))

@@ -9,7 +9,7 @@ import ast
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
 from functools import cache
@@ -148,10 +148,10 @@ def _is_current(op: str, entry: RecordEntry) -> bool:
 def digest_of(op: str) -> str:
     """Return a hash of the code of an operator's description, without comments and docstrings.
 
-    Return "" without a description.
+    The code is the description's file, and the files that it imports. Return "" without a description.
     """
     description = DESCRIPTIONS.get(op)
-    return "" if description is None else _digest_description(Path(description.place.file), description.place.line)
+    return "" if description is None else _digest_description(Path(description.place.file))
 
 
 def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
@@ -166,78 +166,30 @@ def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
     return _digest(sorted(_read_code(path) for path in files))
 
 
-@dataclass(frozen=True)
-class _Module:
-    loading: tuple[ast.stmt, ...]
-    definitions: Mapping[str, ast.stmt]
-    imports: Mapping[str, tuple[Path, str]]
+@cache
+def _digest_description(path: Path) -> str:
+    files = [path]
+    for file in files:  # also those that are added
+        files += [imported for imported in _list_imported_files(file) if imported not in files]
+    return _digest(sorted({_dump_syntax(file) for file in files}))
+
+
+def _list_imported_files(path: Path) -> Iterator[Path]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith(_PACKAGE):
+            root = next((folder for folder in path.parents if folder.name == _PACKAGE), path.parent)
+            module = root.joinpath(*node.module.split(".")[1:])
+            candidates = (module, *(module / name.name for name in node.names))
+            yield from filter(Path.is_file, (candidate.with_suffix(".py") for candidate in candidates))
 
 
 @cache
-def _read_module(path: Path) -> _Module:
-    loading: list[ast.stmt] = []
-    definitions: dict[str, ast.stmt] = {}
-    imports: dict[str, tuple[Path, str]] = {}
-    for statement in ast.parse(path.read_text()).body:
-        if isinstance(statement, ast.ImportFrom):
-            file = _find_file(path, statement)
-            imports.update({n.asname or n.name: (file, n.name) for n in statement.names if file is not None})
-        elif isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-            definitions[statement.name] = statement
-        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            definitions.update({name: statement for target in targets for name in _list_names(target)})
-        elif not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
-            loading.append(statement)
-    return _Module(tuple(loading), definitions, imports)
-
-
-def _find_file(path: Path, statement: ast.ImportFrom) -> Path | None:
-    parts = (statement.module or "").split(".")
-    root = next(folder for folder in path.parents if folder.name == _PACKAGE)
-    file = root.joinpath(*parts[1:]).with_suffix(".py")
-    return file if parts[0] == _PACKAGE and file.is_file() else None
-
-
-@cache
-def _digest_description(path: Path, line: int) -> str:
-    module = _read_module(path)
-    definitions = [s for s in module.definitions.values() if _find_first_line(s) <= line <= (s.end_lineno or 0)]
-    loading = () if _has_decorators(definitions) else module.loading  # a decorator registers its function
-    unvisited = [(path, statement) for statement in (*definitions, *loading)]
-    text_by_statement: dict[int, str] = {}
-    while unvisited:
-        file, statement = unvisited.pop()
-        if id(statement) in text_by_statement:
-            continue
-        text_by_statement[id(statement)] = _dump_syntax(statement)
-        module = _read_module(file)
-        for name in _list_names(statement):
-            defining_file, original_name = module.imports.get(name, (file, name))
-            if (definition := _read_module(defining_file).definitions.get(original_name)) is not None:
-                unvisited.append((defining_file, definition))
-    return _digest(text.encode() for text in sorted(text_by_statement.values()))
-
-
-def _has_decorators(statements: Sequence[ast.stmt]) -> bool:
-    return any(isinstance(s, ast.FunctionDef) and s.decorator_list for s in statements)
-
-
-def _find_first_line(statement: ast.stmt) -> int:
-    decorators: Sequence[ast.expr] = getattr(statement, "decorator_list", ())
-    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
-
-
-def _list_names(tree: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-
-
-def _dump_syntax(statement: ast.stmt) -> str:
-    copy = ast.parse(ast.unparse(statement))
-    for node in ast.walk(copy):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node) is not None:
+def _dump_syntax(path: Path) -> bytes:
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    return ast.dump(copy)
+    return ast.dump(tree).encode()
 
 
 def _digest(texts: Iterable[bytes]) -> str:

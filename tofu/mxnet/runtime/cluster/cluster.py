@@ -7,7 +7,7 @@ The server sends back the sum over the machines.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
@@ -32,7 +32,7 @@ class Cluster:
 
     def __init__(self, kvstore: Any) -> None:
         self.kvstore = kvstore
-        self._key_by_shard: dict[tuple[str, int], int] = {}  # a shard is a tensor's name and a number
+        self._keys: dict[str, list[int]] = {}  # name -> keys of the parameter's distinct shards
 
     @property
     def machines(self) -> int:
@@ -42,33 +42,34 @@ class Cluster:
     def share(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
         """Copy the first machine's parameters to all machines. Raise PlanError if machines have different plans."""
         compare_plans(self.kvstore, executor.partition.plan.to_json())
-        shards = list(self._list_shards({name: executor.variables[name] for name in names}))
-        for key, copies in shards:
-            self.kvstore.init(key, copies[0])
-            self.kvstore.pull(key, out=copies)
-        # Gradients have the same keys. If a gradient arrived before the values are pulled, it would be pulled instead.
-        for _, copies in shards:
-            for array in copies:
-                array.wait_to_read()
+        self._keys |= {name: share_shards(self.kvstore, executor.variables[name]) for name in names}
 
     def sum_gradients(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
         """Replace each gradient in `names` by its sum over all machines."""
-        shards = self._list_shards({name: executor.gradient(name) for name in names})
-        for number, (key, copies) in enumerate(shards):
+        shards = [
+            shard
+            for name in names
+            for shard in zip(self._keys[name], executor.gradient(name).list_distinct(), strict=True)
+        ]
+        for number, (key, (_, copies)) in enumerate(shards):
             self.kvstore.push(key, copies[0], priority=-number)
             self.kvstore.pull(key, out=copies, priority=-number)
-
-    def _list_shards(self, tensors: Mapping[str, ShardedTensor]) -> Iterator[tuple[int, list[Any]]]:
-        for name, tensor in tensors.items():
-            for number, (_, copies) in enumerate(tensor.list_distinct()):
-                if (name, number) not in self._key_by_shard:
-                    self._key_by_shard[name, number] = make_key()
-                yield self._key_by_shard[name, number], copies
 
 
 def make_key() -> int:
     """Return a new key for the kvstore. All machines get the same keys in the same order."""
     return next(_keys)
+
+
+def share_shards(kvstore: Any, tensor: ShardedTensor) -> list[int]:
+    """Copy the first machine's values to all machines. Return new keys for the tensor's distinct shards."""
+    shards = [(make_key(), copies) for _, copies in tensor.list_distinct()]
+    for key, copies in shards:
+        kvstore.broadcast(key, copies[0], copies)
+    # Gradients have the same keys. If a gradient arrived before the values are pulled, it would be pulled instead.
+    for shard in tensor.arrays:
+        shard.wait_to_read()
+    return [key for key, _ in shards]
 
 
 def compare_plans(kvstore: Any, text: str) -> None:

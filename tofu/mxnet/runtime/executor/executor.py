@@ -104,13 +104,9 @@ class Executor:
         """Whole auxiliary states, in the order of `list_auxiliary_states()`."""
         return list(self.aux_dict.values())
 
-    @property
+    @cached_property
     def outputs(self) -> list[Any]:
         """Whole outputs. Each forward pass overwrites them."""
-        return self._outputs
-
-    @cached_property
-    def _outputs(self) -> list[Any]:
         graph = self.sharded.partition.graph
         outputs = [graph.tensors[position] for position in graph.outputs]
         return [mx.nd.zeros(tensor.shape, ctx=self._ctx, dtype=tensor.dtype) for tensor in outputs]
@@ -138,7 +134,7 @@ class Executor:
                     f"{name} was bound with shape {self.arg_dict[name].shape}, the array given has {tuple(array.shape)}."
                 )
             self.arg_dict[name][:] = array
-        self._scatter_if(self._may_differ)
+        self._scatter_changed(finds_uncounted_writes=True)
         self.sharded.forward(bool(is_train), for_backward=self._saves_random_inference)
         self.sharded.wait()  # report failures before any whole array is written
         for position, whole in enumerate(self.outputs):
@@ -168,10 +164,10 @@ class Executor:
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
         if not self.sharded.has_begun:
-            self._scatter_if(self._may_differ)
+            self._scatter_changed(finds_uncounted_writes=True)
             self.sharded.forward(is_train, for_backward=True)
         self.sharded.prepare_backward(is_train)
-        self._scatter_if(self._was_written)
+        self._scatter_changed(finds_uncounted_writes=False)
         self.sharded.backward(is_train)
         self.sharded.wait()  # report failures before any whole array is written
         self._put_gradients()
@@ -202,33 +198,21 @@ class Executor:
         variable.gather(whole)
         variable.source = count_writes(whole), None
 
-    def _scatter_if(self, is_outdated: Callable[[str, Any], bool]) -> None:
-        for name, whole in (*self.arg_dict.items(), *self.aux_dict.items()):
-            if is_outdated(name, whole):
-                self.sharded.variables[name].scatter(whole)
-
-    def _was_written(self, name: str, whole: Any) -> bool:
-        variable = self.sharded.variables[name]
-        if isinstance(whole, ParameterArray):
-            whole.move(variable)  # copies the values that were written to the whole array
-            return False
-        writes = count_writes(whole)
-        if variable.source is not None and variable.source[0] == writes:
-            return False
-        variable.source = writes, None
-        return True
-
-    def _may_differ(self, name: str, whole: Any) -> bool:
+    def _scatter_changed(self, finds_uncounted_writes: bool) -> None:
         # MXNet counts its own writes. Writes by other libraries change the array's digest.
-        variable = self.sharded.variables[name]
-        if isinstance(whole, ParameterArray):
-            whole.move(variable)
-            whole.scatter_uncounted_writes()
-            return False
-        writes, last_source = count_writes(whole), variable.source
-        has_no_counted_write = last_source is not None and last_source[0] == writes
-        variable.source = writes, digest(whole) if has_no_counted_write else None
-        return variable.source != last_source
+        for name, whole in (*self.arg_dict.items(), *self.aux_dict.items()):
+            variable = self.sharded.variables[name]
+            if isinstance(whole, ParameterArray):
+                whole.move(variable)  # copies the values that were written to the whole array
+                if finds_uncounted_writes:
+                    whole.scatter_uncounted_writes()
+                continue
+            writes, last_source = count_writes(whole), variable.source
+            is_counted = last_source is None or last_source[0] != writes
+            if is_counted or finds_uncounted_writes:
+                variable.source = writes, None if is_counted else digest(whole)
+                if variable.source != last_source:
+                    variable.scatter(whole)
 
     def _scatter_head_gradients(self, out_grads: Any) -> None:
         names = self._symbol.list_outputs()
@@ -308,7 +292,7 @@ class Executor:
         )
         if self._monitor is not None:
             reshaped.set_monitor_callback(*self._monitor)
-        reshaped._outputs = [  # as in MXNet, both executors write to the same memory
+        reshaped.outputs = [  # as in MXNet, both executors write to the same memory
             _resize_array(array, tuple(partition.graph.tensors[position].shape))
             for array, position in zip(self.outputs, partition.graph.outputs, strict=True)
         ]

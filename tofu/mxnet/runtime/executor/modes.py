@@ -7,6 +7,8 @@ compute other numbers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tdl_ops.mxnet.attributes import is_true
 from tofu.errors import TofuError, raise_together
 from tofu.graph.semantic import Graph, Operator, Phase
@@ -46,17 +48,16 @@ def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
     They are wrong if an operator computes other results in training, or saves nothing for its gradient. If a second
     forward pass runs (`runs_again`), they are also wrong for random operators.
     """
-    raise_together(
-        TofuError,
+    _refuse(
+        graph,
         "backward(is_train=False) is not possible: these operators compute something else in training, save nothing for a gradient in "
         "inference, or draw other numbers when they run again. Call forward(is_train=True) and then backward():",
-        [
-            f"{o.op} {o.name}"
-            for o in _list_forward(graph)
-            if (o.op == "RNN" or (o.op != "Dropout" and _has_two_modes(o) and not _draws_in_inference(o)))
-            or (runs_again and _draws_in_inference(o))
-        ],
+        lambda o: runs_again if _draws_in_inference(o) else o.op == "RNN" or (o.op != "Dropout" and _has_two_modes(o)),
     )
+
+
+def _refuse(graph: Graph, headline: str, is_refused: Callable[[Operator], bool]) -> None:
+    raise_together(TofuError, headline, [f"{o.op} {o.name}" for o in _list_forward(graph) if is_refused(o)])
 
 
 def refuse_other_mode(graph: Graph, call: str) -> None:
@@ -64,22 +65,18 @@ def refuse_other_mode(graph: Graph, call: str) -> None:
 
     `call` is the user's call for the message, such as "backward(is_train=False)".
     """
-    raise_together(
-        TofuError,
+    _refuse(
+        graph,
         f"{call} is not possible: these operators compute something else in training. Call forward(is_train=True) and then backward():",
-        [f"{o.op} {o.name}" for o in _list_forward(graph) if _has_two_modes(o)],
+        _has_two_modes,
     )
 
 
 def refuse_second_run(graph: Graph) -> None:
     """Raise TofuError if a second forward pass would compute other results or change states again."""
-    raise_together(
-        TofuError,
+    _refuse(
+        graph,
         "backward() was called twice after one forward(is_train=True). The first call reused the memory of the forward results, and these "
         "operators would draw other numbers, or change their states again, in a second forward. Call forward(is_train=True) before it:",
-        [
-            f"{o.op} {o.name}"
-            for o in _list_forward(graph)
-            if o.op not in TWO_MODE_OPERATORS and (o.mutates or draws(o))
-        ],
+        lambda o: o.op not in TWO_MODE_OPERATORS and (bool(o.mutates) or draws(o)),
     )

@@ -129,7 +129,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         # As in MXNet, a grad_req that names arguments applies to fixed ones as well.
         self._trained_names = [name for name in self._param_names if name not in fixed]
         self._executor: ShardedExecutor | None = None
-        self._replanner = Replanner()
+        self._replanner = Replanner(symbol.compile_for)
         self._data_shapes: list[Any] = []
         self._label_shapes: list[Any] = []
         self._grad_requests: dict[str, str] = {}  # "write" or "add", by argument
@@ -314,19 +314,12 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         symbol, settings = self._symbol, self._symbol.settings
 
         def bind(settings: Settings, present_plan: Plan | None = None) -> ShardedExecutor:
-            partition = self._replanner.find(
-                gradients=tuple(differentiated),
-                shapes=shapes,
-                types=tuple(dtypes.items()),
-                settings=settings,
-                compile_with=lambda settings: symbol.compile_for(shapes, dtypes, differentiated, trained, settings),
-                present_plan=present_plan,
-            )
+            partition = self._replanner.find(shapes, dtypes, differentiated, trained, settings, present_plan)
             return symbol.bind_shards(partition, shared_variables)
 
         if shared_module is None and self._executor is not None:
             return bind(settings, self._executor.partition.plan)
-        self._replanner = Replanner()
+        self._replanner = Replanner(symbol.compile_for)
         if shared_module is not None:
             with suppress(PlanError, InfeasibleError):  # if the splits differ, values are copied between the modules
                 return bind(_pin_parameters(settings, shared_module, shapes))

@@ -238,14 +238,10 @@ def _read_reduced_dimensions(rank: int, attributes: Mapping[str, Any]) -> tuple[
 
 
 def _sum_of_squares(array: Any) -> Any:
-    if not isinstance(array, ShardedArray):
-        return mx.nd.multi_sum_sq(array, num_arrays=1).as_in_context(mx.cpu(0))
-    tensor = array.tensor
-    squares = [mx.nd.multi_sum_sq(tensor.arrays[worker], num_arrays=1) for worker in tensor.owners]
-    total = squares[0].as_in_context(mx.cpu(0))
-    for square in squares[1:]:
-        total = total + square.as_in_context(mx.cpu(0))
-    return total
+    is_sharded = isinstance(array, ShardedArray)
+    shards = [array.tensor.arrays[worker] for worker in array.tensor.owners] if is_sharded else [array]
+    squares = [mx.nd.multi_sum_sq(shard, num_arrays=1).as_in_context(mx.cpu(0)) for shard in shards]
+    return sum(squares[1:], squares[0])
 
 
 def _run_on_whole_arrays(run: Invocation, inputs: list[Any], out: Any, outputs: list[Any]) -> Any:

@@ -265,16 +265,10 @@ class PartitionedSymbol(DerivedSymbols):
         labels = find_labels(self)  # labels get no gradient, since MXNet never writes it
         differentiated = [name for name, request in requests.items() if request != "null" and name not in labels]
         updated = [name for name in differentiated if name in trained]
-        replanner = Replanner()
+        replanner = Replanner(self.compile_for)
 
         def compile_for(shapes: Shapes) -> Partition:
-            return replanner.find(
-                gradients="bound",
-                shapes=shapes,
-                types=(),
-                settings=self.settings,
-                compile_with=lambda settings: self.compile_for(shapes, dtypes, differentiated, updated, settings),
-            )
+            return replanner.find(shapes, dtypes, differentiated, updated, self.settings)
 
         partition = self._partition = compile_for(shapes)
         return Executor(

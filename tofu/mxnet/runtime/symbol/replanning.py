@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from tofu.errors import PlanError
 from tofu.pipeline import Partition
@@ -18,47 +20,42 @@ MOST_PARTITIONS = 4
 
 
 class Replanner:
-    """Plans of a model for different input shapes. An old plan is used again if it fits new shapes."""
+    """Plans of a model for different input shapes. An old plan is used again if it fits new shapes.
 
-    def __init__(self) -> None:
-        self._first_plans: dict[Hashable, Plan] = {}
+    `compile_for` is `PartitionedSymbol.compile_for`, which plans the model.
+    """
+
+    def __init__(self, compile_for: Callable[..., Partition]) -> None:
+        self._compile_for = compile_for
+        self._first_plans: dict[tuple[str, ...], Plan] = {}  # by the arguments that have gradients
         self._partitions: dict[Hashable, Partition] = {}  # the last used partition comes last
 
-    def first_plan(self, gradients: Hashable) -> Plan | None:
+    def find_first_plan(self, differentiated: Sequence[str] | None) -> Plan | None:
         """Return the first plan that computes these gradients, or None."""
-        return self._first_plans.get(gradients)
+        return None if differentiated is None else self._first_plans.get(tuple(differentiated))
 
     def find(
         self,
-        gradients: Hashable,
         shapes: Mapping[str, tuple[int, ...]],
-        types: Hashable,
+        types: Mapping[str, Any],
+        differentiated: Sequence[str] | None,
+        updated: Collection[str],
         settings: Settings,
-        compile_with: Callable[[Settings], Partition],
         present_plan: Plan | None = None,
     ) -> Partition:
         """Return the plan and graph for inputs of these shapes.
 
-        Try the first plan for these gradients, then `present_plan`. If neither fits, make a new plan.
-
-        Parameters
-        ----------
-        gradients
-            Names of the arguments whose gradients are computed. None skips the first plan.
-        shapes, types
-            Shapes and types of the inputs.
-        settings
-            The user's options.
-        compile_with
-            Function that plans the model for these shapes with given settings.
-        present_plan
-            The plan in use.
+        Try the first plan for these gradients, then `present_plan`, which is the plan in use. If neither fits, make a
+        new plan. If `differentiated` is None, compute no gradients, and skip the first plan. For the other arguments,
+        see `PartitionedSymbol.compile_for`.
         """
-        key = gradients, types, *sorted(shapes.items())
+        gradients = None if differentiated is None else tuple(differentiated)
+        key = gradients, *sorted(types.items()), *sorted(shapes.items())
         partition = self._partitions.pop(key, None)
         if partition is None:
-            first_plan = self._first_plans.get(gradients)
+            first_plan = self.find_first_plan(differentiated)
             plans = (first_plan, None if present_plan is first_plan else present_plan)
+            compile_with = partial(self._compile_for, shapes, types, gradients or (), updated)
             partition = _plan_like([plan for plan in plans if plan is not None], shapes, settings, compile_with)
         self._partitions[key] = partition
         if len(self._partitions) > MOST_PARTITIONS:

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mxnet as mx
@@ -43,8 +43,24 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
+class _Stages:
+    report: Report
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        self.report(stage)
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - started
+
+
+@dataclass(frozen=True)
 class _RunSetup:
     symbol: Any
+    context: Any
     shapes: Shapes
     dtype: str
     values: Arrays
@@ -56,30 +72,31 @@ class _RunSetup:
     def dtypes(self) -> dict[str, Any]:
         return {name: value.dtype for name, value in self.values.items()}
 
-    def run(self, symbol: Any, context: Any, values: Arrays | None = None) -> Run:
-        values = self.values if values is None else values
-        is_single = symbol is self.symbol
+    def run(self, symbol: Any, values: Arrays) -> Run:
         return run_step(
             symbol,
             self.shapes,
             values,
             self.requests,
-            context,
+            self.context,
             trains=self.trains,
-            adds_apart=is_single,
+            adds_apart=symbol is self.symbol,
             output_names=self.output_names,
         )
+
+    def run_one_device(self) -> Run:
+        return self.run(self.symbol, self.values)
 
 
 def verify_symbol(
     partitioned: Any,
     shapes: Shapes,
     *,
-    values: Mapping[str, Any] | None = None,
-    grad_req: Any = "write",
-    dtype: str | None = None,
-    seed: int = 0,
-    report: Report = lambda stage: None,
+    values: Mapping[str, Any] | None,
+    grad_req: Any,
+    dtype: str | None,
+    seed: int,
+    report: Report,
 ) -> Agreement:
     """Run a partitioned symbol on one device and on the workers, and compare the results.
 
@@ -89,43 +106,32 @@ def verify_symbol(
     model, user_values = copy_repeats(partitioned.whole), _read_values(values)
     _check_arguments(partitioned, model, user_values, dtype)
     shapes, user_values, notes = shrink_batch(model, shapes, user_values, partitioned.contexts)
-    seconds: dict[str, float] = {}
-    with _timed(seconds, "planning", report):
+    stages = _Stages(report)
+    with stages.timed("planning"):
         partitioned.plan_for(shapes)
     _note_dropout(model, notes)
     single_precision_operators = list_single(model)
     for run_type in (dtype,) if dtype else TYPES:
         try:
-            setup = _prepare_run(
-                model, shapes, run_type, user_values, grad_req, partitioned.settings.for_training, seed
-            )
+            setup = _prepare_run(partitioned, model, shapes, run_type, user_values, grad_req, seed)
             replanned = _plan_alike(partitioned, setup, notes)
-            with _timed(seconds, "one device", report):
-                device_run = setup.run(setup.symbol, partitioned.contexts[0])
+            with stages.timed("one device"):
+                device_run = setup.run_one_device()
         except (mx.base.MXNetError, UnsupportedError, ShapeError) as error:
             if run_type == TYPES[-1] or dtype:
                 raise
             notes.append(f"in float32, since MXNet has no float64 for it: {_shorten_error(error)}")
             continue
-        with _timed(seconds, f"{len(partitioned.contexts)} workers", report):
-            workers_run = setup.run(replanned, partitioned.contexts[0])
+        with stages.timed(f"{len(partitioned.contexts)} workers"):
+            workers_run = setup.run(replanned, setup.values)
         is_mixed = bool(single_precision_operators) and run_type == TYPES[0]
         mixed_note = [f"in float64 except {list_some(single_precision_operators)}"] if is_mixed else []
         is_wider = replanned.plan.communication_bytes > partitioned.plan.communication_bytes
         wider_note = [WIDER] if is_wider and run_type == TYPES[0] else []
-        agreement = _compare_results(
-            setup,
-            replanned.planned(),
-            device_run,
-            workers_run,
-            partitioned.contexts[0],
-            [*notes, *mixed_note, *wider_note],
-            seconds,
-            report,
-        )
-        if (
-            (agreement.agrees and not agreement.excused) or not is_mixed or dtype
-        ):  # rounding may explain differences that were excused
+        run_notes = [*notes, *mixed_note, *wider_note]
+        agreement = _compare_results(setup, replanned.planned(), device_run, workers_run, run_notes, stages)
+        # Rounding may explain differences that were excused.
+        if (agreement.agrees and not agreement.excused) or not is_mixed or dtype:
             return agreement
         notes.append(f"in float32, since MXNet rounds to it in {list_some(single_precision_operators)}")
     raise AssertionError("the last type returns or raises")
@@ -181,23 +187,22 @@ def _check_arguments(partitioned: Any, model: Any, values: Mapping[str, Any], dt
 
 
 def _prepare_run(
-    model: Any, shapes: Shapes, dtype: str, user_values: Mapping[str, Any], grad_req: Any, trains: bool, seed: int
+    partitioned: Any, model: Any, shapes: Shapes, dtype: str, user_values: Arrays, grad_req: Any, seed: int
 ) -> _RunSetup:
+    trains = partitioned.settings.for_training
     symbol = widen_types(model) if dtype == "float64" else model
     inputs, trained = read_training(model, shapes)
-    arguments = symbol.list_arguments()
     integers = {name for name, code in list_declared_types(symbol, inputs).items() if code not in (0, 1, 2)}
     dtypes = {name: dtype for name in inputs if name not in integers} if dtype == "float64" else {}
     if isinstance(grad_req, str):
         grad_req = dict.fromkeys(trained, grad_req)
-    requests = read_grad_requests(grad_req, arguments)
-    labels = find_labels(symbol)
+    labels, requests = find_labels(symbol), read_grad_requests(grad_req, symbol.list_arguments())
     requests = {name: "null" if name in labels or not trains else request for name, request in requests.items()}
     values = draw_values(symbol, inputs, dtypes, user_values, seed)
     if trains:  # as in the plan, since without dropout not all of them would be split
         symbol = split_recurrences(symbol, inputs, dtypes, draws_between_layers)
     symbol, _ = without_dropout(symbol)
-    return _RunSetup(symbol, inputs, dtype, values, requests, trains, model.list_outputs())
+    return _RunSetup(symbol, partitioned.contexts[0], inputs, dtype, values, requests, trains, model.list_outputs())
 
 
 def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
@@ -222,14 +227,7 @@ def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
 
 
 def _compare_results(
-    setup: _RunSetup,
-    partition: Partition,
-    device_run: Run,
-    workers_run: Run,
-    context: Any,
-    notes: list[str],
-    seconds: dict[str, float],
-    report: Report,
+    setup: _RunSetup, partition: Partition, device_run: Run, workers_run: Run, notes: list[str], stages: _Stages
 ) -> Agreement:
     cancelled = CANCELLED if setup.dtype == "float64" else CANCELLED_IN_FLOAT32
     tolerance = TOLERANCE[setup.dtype]
@@ -240,16 +238,16 @@ def _compare_results(
         corrected_setup = replace(setup, symbol=correct(setup.symbol, setup.shapes, setup.dtypes))
         if corrected_setup.symbol.tojson() == setup.symbol.tojson():
             continue
-        with _timed(seconds, "one device again", report):
-            corrected_run = corrected_setup.run(corrected_setup.symbol, context)
+        with stages.timed("one device again"):
+            corrected_run = corrected_setup.run_one_device()
             corrected = compare_runs(partition, workers_run, corrected_run, cancelled)
         if names := find_fixed(comparison, corrected, tolerance):
             notes.append(f"one device has wrong numbers in {list_some(names)}: {mistake} ({LIMITS}).")
             notes.append("The comparison uses one device without this mistake.")
             setup, device_run, comparison = corrected_setup, corrected_run, corrected
     if comparison.largest > tolerance:
-        with _timed(seconds, "one device again", report):
-            rounded_run = setup.run(setup.symbol, context, _move_last_bits(setup))
+        with stages.timed("one device again"):
+            rounded_run = setup.run(setup.symbol, _move_last_bits(setup))
         rounding = compare_runs(partition, rounded_run, device_run, cancelled).largest
         tolerance = min(max(tolerance, ROUNDING_MULTIPLE * rounding), MOST_TOLERANCE[setup.dtype])
         notes.append(f"one device differs by {rounding:.1e} from itself when the last bit of its numbers changes")
@@ -264,28 +262,16 @@ def _compare_results(
         traffic=measure_traffic(partition, workers_run, setup.trains),
         excused=comparison.excused,
         notes=tuple(notes),
-        seconds=seconds,
+        seconds=stages.seconds,
     )
 
 
 def _move_last_bits(setup: _RunSetup) -> Arrays:
     positions = find_positions(setup.symbol, setup.shapes, setup.dtypes)
     generator = np.random.RandomState(0)
-    changed: dict[str, Array] = {}
+    changed = dict(setup.values)
     for name, value in setup.values.items():
-        if name in positions or value.dtype.kind != "f":
-            changed[name] = value
-        else:
+        if name not in positions and value.dtype.kind == "f":
             last_bit = np.finfo(value.dtype.name).eps * generator.choice((-1, 1), value.shape)
             changed[name] = (value.astype(np.float64) * (1 + last_bit)).astype(value.dtype)
     return changed
-
-
-@contextmanager
-def _timed(seconds: dict[str, float], stage: str, report: Report) -> Iterator[None]:
-    report(stage)
-    started = time.perf_counter()
-    try:
-        yield
-    finally:
-        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - started
