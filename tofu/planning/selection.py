@@ -32,6 +32,8 @@ NEARLY_OPTIMAL = 1.005
 """Ratio of the best plan's cost and its lower bound at which no other searches are tried."""
 SPLIT_SHARE = 0.3
 """Share of the effort for a plan without replication, from which the search with replication starts."""
+EVEN_SHARE = 0.25
+"""Share of the effort for a search among plans whose shards overlap only if they must."""
 AS_GIVEN = f"applied as passed; {UNPROVED}"
 NO_PART_OF_THE_KEY = ("plan", "strict_plan", "cache", "saved")  # settings that do not change what a search finds
 
@@ -205,7 +207,8 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
             resumed = replace(effort, refines_start=bool(found))
             candidates += _solve(promising, settings, resumed, known=candidates, starts=found)[0]
         split = _split_evenly_with_free_memory if is_free else Problem.split_evenly
-        candidates += _solve(promising, settings, replace(effort, refines_start=True), split, candidates)[0]
+        even_effort = replace(effort, seconds=EVEN_SHARE * effort.seconds, refines_start=True)
+        candidates += _solve(promising, settings, even_effort, split, candidates)[0]
     best = min(candidates, key=attrgetter("cost"))
     cost = best.cost
     proofs = combine_proofs(proving)
