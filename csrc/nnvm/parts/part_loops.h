@@ -111,16 +111,17 @@ TOFU_VECTORISED typename Rule::Result ReduceRuns(const Rule& rule, int64_t runs,
                                                  const At& at) {
   constexpr int64_t kParts = 16;
   typename Rule::Result parts[kParts];
-  std::fill_n(parts, kParts, rule.Nothing());
+  typename Rule::Result result = rule.Nothing();
+  std::fill_n(parts, kParts, result);
   for (int64_t run = 0; run < runs; ++run) {
     int64_t i = 0;
     for (; i + kParts <= length; i += kParts) {
       for (int64_t part = 0; part < kParts; ++part) parts[part].Merge(at(run, i + part));
     }
-    for (; i < length; ++i) parts[0].Merge(at(run, i));
+    for (; i < length; ++i) result.Merge(at(run, i));
   }
-  for (int64_t part = 1; part < kParts; ++part) parts[0].Merge(parts[part]);
-  return parts[0];
+  for (const auto& part : parts) result.Merge(part);
+  return result;
 }
 
 /*! \brief Reduce kSize positions that are adjacent in memory. */
