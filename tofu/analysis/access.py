@@ -34,10 +34,10 @@ class Combine(IntEnum):
 
 
 class Row(NamedTuple):
-    """The positions that a part of an operator accesses in one tensor dimension.
+    """Positions that a worker accesses in one dimension of a tensor.
 
-    For example, `Row(((0, 2),), 0, 3)` is the index 2 * i + k with 0 <= k < 3, where i is axis 0. A part with
-    4 <= i < 6 accesses positions 8 to 12. If no axis in `terms` is split, the part accesses the whole dimension.
+    For example, `Row(((0, 2),), 0, 3)` is the index 2 * i + k with 0 <= k < 3, where i is axis 0. A worker with i = 4
+    and 5 accesses positions 8 to 12. If no axis in `terms` is split, it accesses the whole dimension.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -48,8 +48,8 @@ class Row(NamedTuple):
 class Absent(NamedTuple):
     """A dimension that one tensor of an operator lacks, such as the new dimension in `np.stack`.
 
-    `dimension` is its number in the larger tensor. For input 2 of np.stack, `row` is the position in the new dimension,
-    minus 2. A part accesses the smaller tensor if its range of `row` contains 0.
+    `dimension` is its position in the larger tensor. A worker accesses the smaller tensor if its range of the index
+    `row` contains 0. For input 2 of np.stack, this index is the position in the new dimension, minus 2.
     """
 
     dimension: int
@@ -58,14 +58,14 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True)
 class InputAccess:
-    """The elements of one input tensor that a part of an operator reads.
+    """The elements of one input tensor that a worker reads.
 
     Attributes
     ----------
     rows
         The range of each dimension.
     addend_axes
-        Axes along which only the first part reads the input. Other parts read zeros, so that a bias is added once.
+        Axes along which only the first worker reads the input. Others read zeros, so that a bias is added once.
     fill
         The value of elements outside the tensor, such as 0 for padding.
     is_read
@@ -83,14 +83,14 @@ class InputAccess:
 
 @dataclass(frozen=True)
 class OutputAccess:
-    """The elements of one output tensor that a part of an operator computes.
+    """The elements of one output tensor that a worker computes.
 
     Attributes
     ----------
     rows
         The range of each dimension.
     combine
-        For each axis, the way to combine the outputs of parts.
+        For each axis, the way to combine the workers' outputs.
     reducer
         The function that combines partial results: "Sum", "Max", "Min" or "Prod".
     absent
@@ -172,7 +172,7 @@ class OperatorAccess:
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def with_description_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """Return the `ranges` of axes, with the axes named as in the operator's description."""
+        """Return `ranges` with each axis renamed as in the operator's description."""
         if self.description_names is None:
             return ranges
         return {self.description_names[axis]: value for axis, value in ranges.items() if axis in self.description_names}

@@ -25,10 +25,10 @@ Variables = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Operations:
-    """Number of arithmetic operations: `per_point` for each combination of values of `variables`.
+    """Number of arithmetic operations in a formula.
 
-    For the sum over k of a[i, k] * b[k, j], `variables` are (i, j, k), and `depth` is (k,). `reuse` has the variables
-    that each factor lacks: (j,) for a, and (i,) for b.
+    For the sum over k of a[i, k] * b[k, j], it is `per_point` = 2 for each (i, j, k). Then `variables` are (i, j, k),
+    and `depth` is (k,). `reuse` has the variables that each factor lacks: (j,) for a, and (i,) for b.
     """
 
     per_point: int
@@ -62,7 +62,7 @@ def _volume(variables: Variables, extents: Mapping[str, int]) -> int:
 
 
 def count_arithmetic(trace: Trace) -> Arithmetic:
-    """Count the operations of each output of a traced description. Opaque functions are not counted.
+    """Count the arithmetic operations for each output of an operator. Functions without a formula are not counted.
 
     >>> from tofu.tdl import Sum, describe
     >>> from tofu.tdl.tracing import trace

@@ -39,7 +39,7 @@ class SignatureNumbers:
     definitions
         Pairs of an index variable and its length. A variable that indexes several dimensions has several pairs.
     dimensions
-        For each dimension of the inputs, then of the outputs: the indices that access it.
+        The indices that access each dimension of the inputs, then of the outputs.
     """
 
     extents: Mapping[str, int]

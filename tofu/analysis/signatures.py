@@ -42,7 +42,7 @@ def find_signature(
     input_shapes: Sequence[Sequence[int]],
     output_shapes: Sequence[Sequence[int]],
 ) -> Signature:
-    """Return the analysis of an operator for all shapes. Analyse each signature once."""
+    """Return the analysis of an operator for all shapes. Results are cached."""
     texts = tuple((name, repr(attributes[name])) for name in description.defaults if name in attributes)
     inputs, outputs = tuple(map(tuple, input_shapes)), tuple(map(tuple, output_shapes))
     ranks = tuple(map(len, outputs))

@@ -88,7 +88,7 @@ class Operator:
     forward
         For a backward operator, the number of its forward operator, or None.
     stateful
-        True if the operator reads a hidden state that the forward operator saved. Both operators must be split alike.
+        True if the operator reads a hidden state that the forward operator saved. Both get the same split.
     mutates
         The positions of inputs that the operator updates in place.
     ignored
@@ -99,7 +99,7 @@ class Operator:
         True if the operator adds up the gradients of a tensor that several operators read.
     leader
         For a later *part*, the number of the first part. Parts are smaller operators that replace one operator
-        (`tofu.lowering`), and are split alike.
+        (`tofu.lowering`).
     is_inner
         True for all parts except the last. Plans do not list inner parts.
     is_added
@@ -205,7 +205,7 @@ class Graph:
     updated
         The numbers of the arguments that an optimizer updates after the step. Each is split like its gradient.
     next_values
-        The new values of variables: {4: 12} if tensor 12 replaces tensor 4 after the step. Both are split alike.
+        The new values of variables: {4: 12} if tensor 12 replaces tensor 4 after the step. Both have the same split.
     carries
         The values that loops pass from one iteration to the next. The graph contains the body of a loop once.
     """
@@ -220,7 +220,7 @@ class Graph:
 
     @cached_property
     def updates(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of tensors that must be split alike: a variable with its gradient, or with its next value."""
+        """Pairs of tensors that need the same split: a variable and its gradient, or a variable and its next value."""
         gradients = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
         carried_values = ((carry.tensor, value) for carry in self.carries for value in carry.values)
         return (*gradients, *sorted(self.next_values.items()), *carried_values)
@@ -253,9 +253,9 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """For each operator, the number of the operator that stands for it in plans.
+        """For each operator, the number of the operator that plans list in its place.
 
-        If smaller operators replace one operator, the last of them stands for all.
+        If operators 3, 4 and 5 replace one operator of the model, this is 5 for all three.
         """
         last_part_by_leader = {
             operator.leader: position

@@ -77,7 +77,7 @@ def describe_type_difference(planned: Step, step: Step) -> str:
 
 
 def refuse_weak_types(names: Sequence[str], planned: Sequence[ValueType], weak_types: WeakTypes, problem: str) -> None:
-    """Raise ShapeError for arrays in place of planned Python numbers, or the reverse.
+    """Raise ShapeError if an array is passed where a Python number was planned, or the reverse.
 
     `problem` explains what would change, as text for the message.
     """

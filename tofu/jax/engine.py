@@ -24,10 +24,7 @@ from tofu.validation import show
 
 
 class JaxFrontEnd(FrontEnd):
-    """Interface between the planner and JAX's primitives.
-
-    The defaults suffice for the rest: primitives have no hidden random state, and are small, so none is lowered.
-    """
+    """Interface between the planner and JAX's primitives (basic operations)."""
 
     descriptions = DESCRIPTIONS
 
@@ -85,7 +82,7 @@ JAX_LIMITING_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
 
 
 def make_engine(uneven: str | None) -> Engine:
-    """Return the JAX engine for the option `uneven=`. Raise UnsupportedError for an unknown value."""
+    """Return the JAX engine for the option `uneven=`. Raise UnsupportedError for unknown values."""
     if uneven is None:
         return JAX
     if not isinstance(uneven, str) or uneven not in UNEVEN:

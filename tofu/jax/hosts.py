@@ -96,7 +96,7 @@ def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
 class ProcessAgreement:
     """A check that all processes use the same plan and equal arguments.
 
-    Only the first value of each argument is checked. All processes must make the same calls in the same order.
+    An argument is checked only when it is first passed. All processes must make the same calls in the same order.
     """
 
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:

@@ -50,7 +50,7 @@ def _keep(leaf: StaticLeaf) -> StaticLeaf:
 
 @dataclass(frozen=True)
 class BoundStage:
-    """A step that JAX has lowered or compiled. Its last argument is always `constants`."""
+    """A step that JAX has lowered or compiled. Each call passes `constants` as the last argument."""
 
     stage: Any
     constants: Sequence[Any]

@@ -54,7 +54,7 @@ def analyse(source: Source, settings: Settings, observe: Observer, engine: Engin
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
-    """Choose between graphs with the same results, such as with and without sums in loops.
+    """Choose one of several graphs that compute the same results, for example with or without sums in loops.
 
     If the user passes a plan, return the graph that it was made for. Otherwise, return the graph that should
     communicate least.
@@ -122,7 +122,7 @@ def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
 def plan_on_same_state(
     partition: Partition, name: str, source: Source, part: Callable[[Any], Any], options: dict[str, Any], engine: Engine
 ) -> Partition:
-    """Plan another step that takes a planned step's state, without moving the state.
+    """Plan another step that uses the state of a planned step, with the same sharding.
 
     `part` selects the other step's first argument from the state. `name` is the name of the planned step. Raise
     ShapeError if shapes or types differ, or PlanError if `options` contradict the state's shardings.

@@ -81,7 +81,7 @@ def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) ->
 def copy_layouts(
     partition: Partition, source: Source, pairs: Sequence[tuple[int, int]]
 ) -> Mapping[str, DimensionChoice]:
-    """Make hints that split values of `source` like values of a planned step.
+    """Return hints to split values of `source` along the same dimensions as values of a planned step.
 
     `pairs` lists (number in `source`, number in the planned step) for each value.
     """
@@ -93,7 +93,7 @@ def copy_layouts(
 
 
 def make_state_hints(source: Source, partition: Partition, part: Callable[[Any], Any]) -> Mapping[str, DimensionChoice]:
-    """Make hints that split the first argument of `source` like the state of a planned step.
+    """Return hints to split the first argument of `source` in the same way as the state of a planned step.
 
     `part` selects this argument from the state. Raise ShapeError if trees, shapes or types differ, or UnsupportedError
     if `part` returns anything but arrays of the state.

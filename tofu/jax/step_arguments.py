@@ -89,7 +89,7 @@ class StepArguments:
         return leaves
 
     def find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
-        """Return the types of the results, or None for the planned types.
+        """Return the types of the results, or None if they are as planned.
 
         Weak types may change if a call passes an array in place of a Python number. Raise ShapeError if dtypes would
         change.

@@ -32,11 +32,11 @@ class Parts:
     tensors: list[Tensor] = field(default_factory=list)
 
     def shape(self, number: int) -> tuple[int, ...]:
-        """Return the shape of input `number` of the replaced operator."""
+        """Return the shape of an input of the replaced operator. `number` 0 is the first input."""
         return self.graph_tensors[self.whole.inputs[number]].shape
 
     def output_shape(self, number: int) -> tuple[int, ...]:
-        """Return the shape of output `number` of the replaced operator."""
+        """Return the shape of an output of the replaced operator. `number` 0 is the first output."""
         return self.graph_tensors[self.whole.outputs[number]].shape
 
     def inner_tensor(self, name: str, shape: tuple[int, ...], dtype: str = "float64") -> int:

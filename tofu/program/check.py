@@ -31,7 +31,7 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
     A *fetch* is a node that copies regions (*pieces*) of other arrays into a new array. The main rules:
 
     - A node comes after the nodes that it reads. Only fetches read from other workers.
-    - A piece is inside both arrays, at the same indices of the tensor.
+    - Elements keep their indices in the tensor.
     - The pieces of a fetch neither overlap nor leave gaps.
     """
     try:
@@ -48,10 +48,7 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
 
 
 def find_problems(program: Program) -> list[str]:
-    """Return a sentence for each broken rule.
-
-    If a rule is broken, rules that rely on it are not checked.
-    """
+    """Return a sentence for each broken rule."""
     for rules in ((NUMBERS,), (EDGES,), RULES):
         nodes_by_problem = {problem: find_nodes(program.tables, program.graph) for problem, find_nodes in rules}
         problems = [

@@ -103,7 +103,7 @@ Collective: TypeAlias = "Slice | AllGather | AllToAll | ReduceScatter | AllReduc
 
 
 def recognize(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...]:
-    """Return collectives that do the same as a transfer, for example one all-gather."""
+    """Return collectives with the same result as a transfer, for example one all-gather."""
     chain = _find_collectives(program, transfer)
     if chain is not None:
         return chain

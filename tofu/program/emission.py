@@ -74,7 +74,7 @@ class Outlines:
 
     @property
     def workers_by_operator(self) -> Mapping[int, Sequence[int]]:
-        """Operator -> the workers whose nodes are in `kinds`."""
+        """For each operator, the workers whose nodes are in `kinds`."""
         tables = read_tables(self.kinds)
         is_copy = tables.node_kind == NodeKind.OPERATOR
         found: dict[int, list[int]] = {}

@@ -63,7 +63,7 @@ class Read(NamedTuple):
 
 
 class TransferPiece(NamedTuple):
-    """A region that worker `reader` receives: the sum of the regions in `reads`."""
+    """A region of an array on worker `reader`. It becomes the sum of the regions in `reads`."""
 
     reader: int
     begin: Shape

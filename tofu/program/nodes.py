@@ -36,7 +36,7 @@ class PieceSource(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A region [begin, begin + extent) that a fetch writes: the sum of the regions in `sources`."""
+    """A region [begin, begin + extent) that a fetch writes. It becomes the sum of the regions in `sources`."""
 
     begin: Shape
     extent: Shape
@@ -56,7 +56,7 @@ class Node:
     shapes, begins
         The shape of each output, and where it begins in the whole tensor.
     pieces, fill
-        The regions that a fetch writes, and the number in all other elements.
+        A fetch writes the regions `pieces`, and the number `fill` everywhere else.
     """
 
     kind: NodeKind

@@ -66,7 +66,7 @@ class PatternReader:
         self._pattern_by_key: dict[Hashable, Pattern] = {}
 
     def share_pattern(self, pieces: PieceColumns, copies: PieceColumns, fill: float, reducer: str) -> Pattern:
-        """Return a `Pattern`. Equal arguments give the same object."""
+        """Build a `Pattern`, the regions that workers read in a transfer. Equal arguments give the same object."""
         shared_pieces, shared_copies = self._share_pieces(pieces), self._share_pieces(copies)
         key = id(shared_pieces), id(shared_copies), repr(fill), reducer  # -0.0 is not 0.0
         if key not in self._pattern_by_key:
@@ -82,14 +82,14 @@ class PatternReader:
     def list_pieces(
         self, tensor: int, entries: Column, boxes: Sequence[Box], is_new_fetch: Predicate
     ) -> tuple[PieceColumns, PieceColumns, Column]:
-        """Return `pieces` and `copies` of a `Pattern`, and the entry (array) that contains each source of `pieces`.
+        """Return `pieces` and `copies` for a `Pattern`, and the array from which each region of `pieces` is read.
 
         Parameters
         ----------
         tensor, entries, boxes
-            The tensor, and each worker's entry and region.
+            The tensor, and each worker's array (entry) and region.
         is_new_fetch
-            Function that returns True for outputs of new fetches. Other entries are read whole.
+            Function that returns True for results of new transfers. Other arrays are read whole.
         """
         rank = self._tables.entry_shape.shape[1]
         pieces, copies, assembled = _Rows(rank), _Rows(rank), set[int]()

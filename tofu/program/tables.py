@@ -59,7 +59,7 @@ class ProgramTables:
 
     @cached_property
     def entry_output(self) -> Column:
-        """For each entry (output array), the number of the output."""
+        """The position of each entry (array) among its node's outputs."""
         return np.arange(len(self.entry_node)) - np.searchsorted(self.entry_node, self.entry_node)
 
     @cached_property
@@ -111,7 +111,7 @@ class ProgramTables:
         return marks
 
     def find_entry_tensors(self, operator_outputs: Sequence[Sequence[int]]) -> Column:
-        """Return the tensor of each entry. `operator_outputs[n]` are the output tensors of operator n."""
+        """Return the tensor of each entry (array). `operator_outputs[2]` has the output tensors of operator 2."""
         first_output = np.cumsum([0, *map(len, operator_outputs)])
         outputs = np.array([tensor for tensors in operator_outputs for tensor in tensors], np.int64)
         tensors: Column = self.node_id[self.entry_node]

@@ -48,7 +48,7 @@ class LayerRow:
     result
         How the first output of `operator` is split.
     forward, backward
-        The axes along which the rounds split `operator` and `gradient`.
+        The axes along which `operator` and `gradient` are split, such as ("b", "co").
     parameters
         The parameters that no earlier layer reads.
     transfers

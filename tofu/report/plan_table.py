@@ -103,7 +103,7 @@ def format_shape(shape: Sequence[int]) -> str:
 
 
 def format_choice(choice: Sequence[object]) -> str:
-    """Return the splits of all rounds as text, such as "b, -, co". "-" is a round that replicates."""
+    """Return ("b", None, "co") as the text "b, -, co"."""
     return ", ".join(REPLICATED if split is None else str(split) for split in choice)
 
 

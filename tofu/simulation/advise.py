@@ -34,7 +34,7 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        The shortest and longest time of a step in seconds, if the machine's speeds differ from its file.
+        The range of the step's seconds if speeds in the machine's file are wrong by up to 30 %.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal

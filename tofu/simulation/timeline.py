@@ -78,7 +78,7 @@ class Simulation:
 
     @property
     def waiting_share(self) -> float:
-        """Share of the step in which a worker computes nothing, from 0 to 1. Average over all workers."""
+        """Average share of the step, from 0 to 1, in which a worker computes nothing."""
         return max(0.0, 1 - float(self.compute_seconds.mean()) / max(self.seconds, 1e-30))
 
     def __str__(self) -> str:

@@ -193,7 +193,7 @@ def _add_updates(work: Work, program: PlannedProgram, states: int) -> Work:
 class Update(NamedTuple):
     """The update of one shard of a parameter.
 
-    The gradient's shard is output array number `entry` of the program (`ProgramTables`).
+    `entry` is the position of the gradient's shard in the program's table of arrays.
     """
 
     parameter: int

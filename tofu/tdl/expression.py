@@ -191,10 +191,10 @@ class Position(Value):
 
 @dataclass(frozen=True, eq=False)
 class WholeDimension:
-    """An index that depends on data, such as a row of an embedding. Descriptions write `Any`.
+    """An index that depends on data, such as a row of an embedding. It is written `Any` in descriptions.
 
-    The analysis assumes that the operator reads the whole dimension. To compute the formula, `tofu.tdl.interpreter`
-    needs the index, as `Any(value)`.
+    The analysis assumes that the operator reads the whole dimension. `Any(value)` states the index, so that
+    `tofu.tdl.interpreter` can compute the formula.
     """
 
     position: Value | None = None
@@ -269,7 +269,7 @@ class Call(Value):
 
 @dataclass(frozen=True, eq=False)
 class Reduction(Value):
-    """A sum, maximum, minimum or product over index variables. `extents` has their declared lengths."""
+    """A sum, maximum, minimum or product over index variables. `extents` has declared lengths of these variables."""
 
     reducer: str
     variables: tuple[str, ...]

@@ -24,7 +24,7 @@ def find_numpy_function(name: str) -> Callable[..., Anything]:
 
 
 def elementwise(name: str, function: Callable[..., Anything]) -> Callable[..., tdl.Value]:
-    """Return an element-wise function for descriptions. `function` computes the same with NumPy arrays."""
+    """Return the function `name` for use in descriptions. `function` computes it for NumPy arrays."""
     if hasattr(np, name) or _FUNCTIONS_BEYOND_NUMPY.setdefault(name, function) is not function:
         raise ValueError(f"the element-wise function {name} exists already")
     return _make_function(name)

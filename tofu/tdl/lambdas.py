@@ -73,9 +73,9 @@ def call_with_variables(function: Callable[..., Anything], names: tuple[str, ...
 
 
 def read_extents(extents: Mapping[str, object] | None, names: tuple[str, ...]) -> dict[str, Index]:
-    """Return the declared extents, by index variable.
+    """Return the declared length of each index variable.
 
-    For a parameter `*s`, pass a tuple with the extents of s0, s1 and so on. Raises DescriptionError for unknown
+    For a parameter `*s`, `extents["s"]` has the lengths of s0, s1 and so on. Raises DescriptionError for unknown
     variables.
     """
     declared: dict[str, Index] = {}

@@ -42,7 +42,7 @@ def format_description(
 ) -> str:
     """Return a description as text: a line with inputs and attributes, then an equation for each output.
 
-    Attributes with default values are left out. `variables` are the index variables in order.
+    Attributes with default values are left out. In an index, terms appear in the order of `variables`.
 
     conv1d(data, filters)
         output[b, co, x] = Sum(ci, dx: data[b, ci, x + dx] * filters[ci, co, dx])
@@ -60,7 +60,7 @@ def format_description(
 
 
 class Printer:
-    """A printer of formulas. `variables` is the order of terms in an index."""
+    """A printer of formulas. In an index, terms appear in the order of `variables`."""
 
     def __init__(self, variables: Collection[str]) -> None:
         self._positions = {name: position for position, name in enumerate(variables)}

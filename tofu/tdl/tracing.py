@@ -43,7 +43,7 @@ class Trace:
     definitions: Mapping[str, tuple[Definition, ...]]
 
     def order_variables(self) -> list[str]:
-        """Return the index variables. A variable follows those on whose lengths its own length depends."""
+        """Return the index variables in an order in which lengths depend only on earlier variables."""
         name_by_symbol = {extent_symbol(f"{name}.extent"): name for name in self.definitions}
         needed = {
             name: [name_by_symbol[symbol] for symbol in first.extent.free_symbols & name_by_symbol.keys()]
@@ -68,10 +68,10 @@ def trace(
     output_ranks: Sequence[int],
     output_shapes: Sequence[Sequence[int]] | None = None,
 ) -> Trace:
-    """Call the function of a description, and return the formulas that it builds.
+    """Return the formulas of a description for inputs of these shapes.
 
-    They are valid for all shapes with the same dimensions of length 1. With `concrete=True`, they are valid for these
-    shapes only.
+    They also hold for other shapes with as many dimensions, if the same dimensions have length 1. With `concrete=True`,
+    they hold only for these shapes.
     """
     parsed_attributes = description.parse_attributes(attributes)
     keyword_arguments = dict(parsed_attributes)

@@ -38,7 +38,7 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 
 
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
-    """Choose a donated argument for each result to overwrite: one of the same shape and type.
+    """Let each result overwrite a donated argument of the same shape and type, if there is one.
 
     Return {position of result: position of argument}.
     """

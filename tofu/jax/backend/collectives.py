@@ -36,7 +36,7 @@ class Workers:
 
     @contextmanager
     def remember(self) -> Iterator[None]:
-        """In the `with` block, compute worker-dependent numbers once and reuse them."""
+        """In the `with` block, compute numbers that depend on the worker only once."""
         before = self._known_numbers
         self._known_numbers = dict(before)
         _ = self.me  # before any loop: XLA on CPUs cannot look up the number in the kernel of a small loop
@@ -61,10 +61,7 @@ class Workers:
         return self._known_numbers["digit", axis]
 
     def pick(self, table: Any) -> list[Any]:
-        """Return this worker's row of `table`, as a list of numbers.
-
-        A column of equal numbers becomes a constant.
-        """
+        """Return this worker's row of `table`. A number that is equal for all workers is a constant."""
         columns = np.asarray(table).reshape(self.count, -1).T
         if columns.dtype != bool:
             columns = columns.astype(np.uint32 if columns.min(initial=0) >= 0 else np.int32)
@@ -167,7 +164,7 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 
 
 def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
-    """Return the region of shape `extents` at position `begins`. `begins` may be traced."""
+    """Return the region of `array` that begins at `begins` and has the shape `extents`."""
     is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
     if is_known or prod(extents) > 1 or not jnp.issubdtype(array.dtype, jnp.integer):
         return lax.dynamic_slice(array, begins, extents)
@@ -210,7 +207,7 @@ def _reduce_in_parts(along_dimension: Callable[..., Any], array: Any, axis_names
 
 
 def _reorder_negative(integers: Any) -> Any:
-    """Convert bits of floating-point numbers to integers that sort like the numbers, or back."""
+    """Convert the bits of floats to integers in the same order. A second call restores the bits."""
     return jnp.where(integers < 0, integers ^ jnp.iinfo(integers.dtype).max, integers)
 
 
@@ -223,7 +220,7 @@ def _convert_fill(fill: float, dtype: Any) -> Any:
 
 
 class _Reducer(NamedTuple):
-    """A reduction, such as a sum, as functions: over devices, of two arrays, and along a dimension.
+    """Functions that reduce arrays over devices, reduce two arrays, and reduce an array along a dimension.
 
     `neutral(dtype)` is the number that changes nothing, such as 0 for a sum.
     """

@@ -49,7 +49,7 @@ class Scope:
                 self._run_equation(item)
 
     def get_array(self, value: int) -> Any:
-        """Return the array for a value number of `program.lockstep`. Transfer it first if necessary."""
+        """Return this worker's array of a value in `program.lockstep`. Transfer it first if necessary."""
         if value not in self.values:
             inputs = list(map(self.get_array, self.program.lockstep.transfers[value].inputs))
             collectives = self.program.collectives[value]

@@ -179,7 +179,7 @@ def find_repeated_elements(
 
 
 def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return an equation's parameters on shards. Raise InternalError if they differ between workers."""
+    """Return an equation's parameters for shards. Raise InternalError if workers need different ones."""
     parameters = dict(equation.params)
     for name in {name for attributes in attributes_by_worker for name in attributes} & parameters.keys():
         values = [attributes.get(name, parameters[name]) for attributes in attributes_by_worker]
@@ -317,7 +317,6 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _select_update(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Update a slice without writing in place."""
     operand, update, *starts = operands
     begins, is_updated = _find_begins(call, operand.shape, update.shape, starts), jnp.bool_(True)
     for d, extent in enumerate(operand.shape):

@@ -88,7 +88,7 @@ class SpmdProgram:
 
     @cached_property
     def shards(self) -> dict[int, int]:
-        """`shards[v]` is the value of `lockstep` that has the shards of the step's value v."""
+        """For each value of the step, the number in `lockstep` of the value that has its shards."""
         tensors, shards = self.native.tensor_of.items(), self.lockstep.shards
         return {number: shards[tensor] for number, tensor in tensors if tensor in shards}
 
@@ -137,10 +137,7 @@ class SpmdProgram:
         return shard_map(self.run, mesh, tuple(specs), result_specs, is_checked=is_checked)
 
     def check_replicas(self, mesh: Mesh) -> bool:
-        """Return True if JAX can prove that all replicas of an array are equal.
-
-        The program is traced, but not compiled.
-        """
+        """Return True if JAX can prove that all replicas of an array are equal."""
         try:
             jax.eval_shape(self.map_over_mesh(mesh, is_checked=True), *self.argument_structs(mesh))
         except (TypeError, ValueError):
@@ -204,7 +201,7 @@ class SpmdProgram:
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:
-        """Return the value of `lockstep` that has the elements of `number`, split like `layout_owner`."""
+        """Return the number in `lockstep` of the value `number` with the layout of the value `layout_owner`."""
         if self.find_layout(layout_owner) == self.find_layout(number):
             return self.shards[number]
         return self._value_by_result[self.native.tensor_of[number], self.find_layout(layout_owner)]

@@ -43,7 +43,7 @@ class Aliases:
                 self._operand_by_alias.update(zip(item.outputs, item.inputs, strict=True))
 
     def makes_aliases(self, equation: Equation) -> bool:
-        """Return True if the results of an equation share the memory of its operands."""
+        """Return True if the results of an equation share memory with its operands."""
         is_transpose = equation.primitive.name == "transpose" and equation.params["permutation"] == (1, 0)
         return equation.primitive.name in ALIASES or (is_transpose and equation.inputs[0] in self._matrix_products)
 
@@ -160,7 +160,7 @@ class Kernels:
         yield Operation("scatter-add", reads, equation.outputs)
 
     def _sum(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield an addition. For `x + zeros.at[i].add(y)`, yield a scatter into x."""
+        """For `x + zeros.at[i].add(y)`, yield a scatter into x. Otherwise, yield an addition."""
         scatter = next((value for value in reads if value in self._scatter_operands), None)
         if scatter is None or len(reads) == 1:
             yield Operation("add", reads, equation.outputs)

@@ -86,7 +86,7 @@ def _count_item_bytes(dtype: Any) -> int:
 
 
 def find_limit(sign: int, dtype: Any) -> Any:
-    """Return the largest number of a type, or the smallest one for `sign=-1`. Some types of 8 bits have no infinity."""
+    """Return the largest number of a type, which may be infinity. For `sign=-1`, return the smallest."""
     if jnp.issubdtype(dtype, jnp.complexfloating):  # ordered by their real part, then by their imaginary part
         return complex(sign * np.inf, sign * np.inf)
     if jnp.issubdtype(dtype, jnp.floating) and np.isinf(np.asarray(np.inf, dtype).astype(np.float32)):
@@ -255,8 +255,7 @@ class LoopSum:
 class Loop:
     """A loop of `length` iterations, such as a `lax.scan`. If `reverse` is True, iterations run in reverse order.
 
-    `separate_sums` lists values that an earlier loop has summed for each iteration t: in iteration t, a value is
-    `sums[t]`.
+    For each value in `separate_sums`, an earlier loop computed an array of sums. Iteration t reads `sums[t]`.
     """
 
     equations: tuple[Equation | Loop, ...]
@@ -357,7 +356,7 @@ class Step:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def compute_all(self, arguments: Sequence[Any]) -> dict[int, Any]:
-        """Run the step on one device and return all values. In loops, return values of the last iteration."""
+        """Run the step on one device and return all values. Values in loops are from the last iteration."""
         values: dict[int, Any] = dict(zip(self.inputs, arguments, strict=True)) | dict(self.constants)
         for item in self.equations:
             item.compute(values)
@@ -383,7 +382,7 @@ def walk_all(items: Sequence[Equation | Loop]) -> Iterator[Equation]:
 
 
 def list_operands(items: Sequence[Equation | Loop]) -> Iterator[int]:
-    """Yield each operand that is a value number, also within loops."""
+    """Yield the number of each value that is an operand, also within loops. Skip constants."""
     for item in items:
         if isinstance(item, Loop):
             yield from (x for carry in item.carries for x in (carry.first, carry.following) if isinstance(x, int))

@@ -25,7 +25,7 @@ class Positions:
     first, stride, count
         The positions are `first + stride * n` for `n < count`.
     batch
-        The dimension of the index array along which n increases, or None for a slice.
+        The index array has position n at index n of this dimension. None for a slice.
     """
 
     first: int

@@ -47,7 +47,6 @@ def find_overwriting_updates(step: Step) -> frozenset[int]:
 
 
 def _walk(items: Sequence[Equation | Loop], carried: frozenset[int]) -> Iterator[tuple[Equation, frozenset[int]]]:
-    """Yield each equation, and the values that the loops around it carry."""
     for item in items:
         if isinstance(item, Loop):
             own = {carry.value for carry in item.carries} if item.length > 1 else ()
@@ -57,7 +56,7 @@ def _walk(items: Sequence[Equation | Loop], carried: frozenset[int]) -> Iterator
 
 
 def _list_same_values(items: Sequence[Equation | Loop]) -> Iterator[tuple[int, Operand]]:
-    """Yield the values that loops of one iteration carry, with equal values. XLA removes such loops."""
+    """Yield pairs of values that are equal because their loop runs only once."""
     for item in items:
         if isinstance(item, Loop):
             yield from _list_same_values(item.equations)
@@ -66,7 +65,6 @@ def _list_same_values(items: Sequence[Equation | Loop]) -> Iterator[tuple[int, O
 
 
 def _is_carried(operand: Operand, carried: frozenset[int], equation_by_result: Mapping[int, Equation]) -> bool:
-    """Return True for a value that a loop carries, and for an update of it."""
     while operand not in carried:
         equation = equation_by_result.get(operand) if isinstance(operand, int) else None
         if equation is None or equation.primitive.name != UPDATE:

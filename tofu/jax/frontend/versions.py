@@ -72,7 +72,7 @@ def is_memory_kind(target: Any) -> bool:
 def is_constraint(equation: JaxprEqn) -> bool:
     """Return True if an equation requests a sharding or device, as `jax.device_put` does.
 
-    A `reshard` that splits nothing does not count, because JAX adds such equations by itself.
+    A `reshard` that splits nothing does not count.
     """
     name, params = equation.primitive.name, equation.params
     if name == "device_put":
@@ -132,7 +132,7 @@ def find_platform(equation: JaxprEqn) -> int:
 
 
 def find_key_implementation(dtype: Any) -> str:
-    """Return the name of the random generator for keys of a dtype, such as "threefry2x32"."""
+    """Return the name of the random generator, such as "threefry2x32", for a type of random keys."""
     return str(dtype._impl.name)
 
 
@@ -156,7 +156,7 @@ def _without_empty(scope: str) -> str:
 class Line:
     """A line of the user's program. It is looked up when printed.
 
-    `traceback` is JAX's record of the calls. `enclosing` is used if `traceback` has no line of the user's program.
+    `traceback` is JAX's record of the calls. If it has no line of the user's program, `enclosing` is printed.
     """
 
     traceback: Any = None
@@ -217,7 +217,7 @@ def _find_varying_axes(value: Any) -> frozenset[str]:
 
 
 def vary(value: Any, axes: Iterable[str]) -> Any:
-    """Mark a value as different between devices along mesh axes. Its numbers do not change."""
+    """Tell JAX that a value differs between devices along the mesh axes `axes`."""
     new_axes = tuple(sorted({*axes} - _find_varying_axes(value)))
     if not new_axes:
         return value
@@ -226,7 +226,7 @@ def vary(value: Any, axes: Iterable[str]) -> Any:
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
-    """Mark all values as different along the same mesh axes, as JAX's primitives require."""
+    """If one value may differ between devices along a mesh axis, tell JAX that all values do."""
     axes = frozenset[str]().union(*map(_find_varying_axes, values))
     return [vary(value, axes) for value in values] if axes else list(values)
 
@@ -255,10 +255,10 @@ def scatters_sums(devices: Sequence[Any]) -> bool:
 
 
 def reserve_threads() -> None:
-    """Let XLA start enough threads for virtual CPU devices.
+    """Let JAX's compiler XLA start enough threads for virtual CPU devices.
 
-    XLA starts one thread for each core or device. A device that waits in two collectives needs two. With too few
-    threads, XLA ends the process ("Termination timeout"). Do nothing if JAX was used before or `NPROC` is set.
+    A device may need two threads at once. With too few threads, XLA ends the process ("Termination timeout"). Do
+    nothing if JAX was used before or the variable `NPROC` is set.
     """
     device_flag = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
     device_count = int(device_flag[1]) if device_flag else getattr(jax.config, "jax_num_cpu_devices", 1)

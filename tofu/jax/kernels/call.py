@@ -46,7 +46,7 @@ class KernelCall:
 
     @property
     def primitive(self) -> Primitive:
-        """The JAX primitive that represents this kernel in a jaxpr."""
+        """The JAX primitive that represents this kernel in a traced program."""
         return make_primitive(self.name)
 
     @property

@@ -36,8 +36,8 @@ MOST_POSITIONS = 1 << 20
 class _FollowedDimension:
     """Movement of an array's blocks along a grid axis.
 
-    Every `positions` grid positions, the blocks move by `elements` elements along `dimension`. If `elements` is 0, they
-    do not move.
+    After `positions` steps along the axis, the blocks move on by `elements` elements of `dimension`. If `elements` is
+    0, they never move.
     """
 
     positions: int

@@ -24,9 +24,9 @@ def expect_described() -> None:
 
 
 def tracing_step() -> AbstractContextManager[None]:
-    """Turn each call of a described function in the `with` block into one equation.
+    """In the `with` block, record each call of a function with a description as one operation.
 
-    JAX does not reuse these traces after the block.
+    JAX does not reuse these traces outside of the block.
     """
     return _set_tracing(True, "step")
 

@@ -98,10 +98,7 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
 
 
 def rewrite_jaxpr(jaxpr: Jaxpr, rewrite: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
-    """Replace each equation of a jaxpr by `rewrite(equation)`, including inner jaxprs.
-
-    The new jaxpr runs under the current mesh.
-    """
+    """Replace each equation of a jaxpr by `rewrite(equation)`, including inner jaxprs."""
     (current,) = jax.make_jaxpr(jax.lax.neg)(0.0).jaxpr.eqns
     renewed: dict[Any, Any] = {}
 
@@ -158,10 +155,7 @@ def _read_spec(spec: Iterable[Any], rank: int, sizes: Mapping[str, int]) -> Spec
 
 @contextmanager
 def without_cudnn() -> Iterator[None]:
-    """Let JAX trace cuDNN's attention in the `with` block, even if cuDNN is not installed.
-
-    JAX then assumes the version `ASSUMED_CUDNN`.
-    """
+    """Let JAX trace cuDNN's attention in the `with` block, even if cuDNN is not installed."""
     attention: Any = import_module("jax._src.cudnn.fused_attention_stablehlo")
     find_version = attention.check_cudnn_version
     if attention.cuda_versions is None:

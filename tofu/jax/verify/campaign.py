@@ -96,7 +96,10 @@ def verify_cases(
 def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """Return {case name: positions of its equations to verify}. Equal equations are listed once."""
+    """Return the positions of each case's equations to verify: {"add": (0, 2)} for two equations of the case "add".
+
+    If two equations are equal, list only the first.
+    """
     seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
         for case in cases:

@@ -41,7 +41,7 @@ DATA_BY_WIDE_KEY: dict[int, tuple[int, ...]] = {}
 class EquationCase:
     """An equation with the values of its operands and results.
 
-    `inputs`, and their `types`, leave out literals such as 2 in `x * 2`.
+    `inputs` and `types` leave out constants, such as 2 in `x * 2`.
     """
 
     equation: Equation
@@ -84,20 +84,20 @@ class EquationCase:
         return [make_array(array, type_) for array, type_ in zip(inputs, self.types, strict=True)]
 
     def run(self, values: Mapping[str, Any], inputs: Sequence[Array]) -> list[Array]:
-        """Run the equation on `inputs`. `values` replaces some parameters."""
+        """Compute the results for the operands `inputs`. `values` replaces some parameters of the equation."""
         return list(map(read_numbers, self.evaluate(self.fill_operands(self.make_inputs(inputs)), values)))
 
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> list[Array] | None:
-        """Run the equation on `inputs`. Return None if JAX raises an error."""
+        """Compute the results for the operands `inputs`. Return None if JAX raises an error."""
         try:
             return self.run(values, inputs)
         except Exception:  # any error of a primitive
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the results' shapes for operands with the shapes `shapes`, or None if JAX raises an error."""
+        """Return the shapes of the results for operands of these shapes. Return None if JAX raises an error."""
         structs = [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, self.types, strict=True)]
         try:
             with np.errstate(all="ignore"):  # tried parameters include strides of zero

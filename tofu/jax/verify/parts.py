@@ -140,7 +140,7 @@ def _check_shape(piece: Array, shape: tuple[int, ...]) -> Array:
 
 
 def find_error(value: Array, reference: Array) -> float:
-    """Return the largest relative error. Return infinity if integers, booleans or keys differ."""
+    """Return the largest relative error. Return infinity if integers, booleans or random keys differ."""
     if reference.dtype.kind in "biu":
         return 0.0 if np.array_equal(value, reference) else float("inf")
     return relative_error(value, reference)
