@@ -68,9 +68,9 @@ class Graph:
         """Add an operator and return its id.
 
         - `phase`: 0 is forward, 1 backward, 2 update.
-        - `group`: operators of one group and phase have equal axis extents. If they are split alike, they share fetches.
+        - `group`: operators of one group and phase have equal axis extents. If their splits are equal, they share fetches.
         - `follows_tensor`: for weight updates. The axes are the dimensions of this tensor, and are split like it.
-        - `same_choice_as`: an earlier operator with the same axis extents, which must be split alike.
+        - `same_choice_as`: an earlier operator with the same axis extents. The search gives both the same split.
         - `fetched_axes`: axes along which the operator only moves elements. If one is split, a fetch replaces the operator.
         - `uneven_axes`: in a graph that splits equally, axes whose parts may overlap.
         - `absent`: (tensor, dimension, row) for each dimension that a tensor lacks, as in a stack. The tensor is a position
@@ -94,9 +94,9 @@ class Graph:
     def share_choices(self, bound: Sequence[tuple[int, int]]) -> None:
         """For each pair (later, earlier) of operators, split the later one like the earlier one."""
     def tie_tensors(self, a: int, b: int) -> None:
-        """Split both tensors alike. Raise ValueError if their shapes differ, or only one is replicable."""
+        """Give both tensors the same split. Raise ValueError if their shapes differ, or only one is replicable."""
     def hold(self, tensor: int, price: float) -> None:
-        """Let the search replicate a tensor. Each byte that a worker stores costs `price`, equal for tied tensors."""
+        """Let the search replicate a tensor. Each stored byte costs `price`. Tied tensors have equal prices."""
     def repeat(self, operator: int) -> None:
         """Let the search replicate an operator, so that every worker computes all of it."""
     def split_equally(self) -> None:
@@ -129,10 +129,10 @@ class SearchResult:
 
     @property
     def operators(self) -> Int32Array:
-        """[operators, rounds]"""
+        """The axis that each round splits, as an array [operators, rounds]."""
     @property
     def tensors(self) -> Int32Array:
-        """[tensors, rounds]"""
+        """The dimension that each round splits, as an array [tensors, rounds]."""
     @property
     def round_bytes(self) -> list[int]:
         """The cost that each round adds. The sum is the cost of the plan."""
@@ -226,8 +226,8 @@ def search_exact(
     Fixed choices, prices and errors are those of `search_recursive`. `progress(stage, best_bytes, lower_bound)` is
     called regularly, with -1 before the first plan. The search stops if it raises an exception, or after Ctrl-C. No
     table has more than `max_table_entries` (18 bytes each). If the problem needs more than `max_bytes`, the search uses
-    only coarse grids and classes of choices (csrc/core/search/exact.h). They come first if there are more than
-    `max_fine_rounds` rounds. 2^31 - 1 rounds switch them off. Raise RuntimeError if there is no plan.
+    only coarse grids and classes of choices (csrc/core/search/exact.h). These come first if there are more than
+    `max_fine_rounds` rounds. If it is 2^31 - 1, they are not used. Raise RuntimeError if there is no plan.
     """
 
 def evaluate(

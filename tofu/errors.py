@@ -29,7 +29,7 @@ class NotAffineError(DescriptionError):
 
 
 class UndescribedOperatorError(TofuError):
-    """An operator of the model has no description. Tofu needs this formula to split the operator."""
+    """An operator of the model has no description (formula), so Tofu cannot split it."""
 
 
 class ShapeError(TofuError):

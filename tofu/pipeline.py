@@ -120,9 +120,9 @@ class Task:
         return replace(program, kernel_bytes=self.engine.backend.find_kernel_bytes(program))
 
     def restore_whole_operators(self, choices: Choices) -> Choices:
-        """Restore operators of the model that smaller operators replace in `choices`.
+        """Return `choices` with the model's operators instead of the smaller operators that replace them.
 
-        An operator is restored if its own kernel can be split in the same way.
+        This is done only if the kernel of the model's operator can be split in the same way.
         """
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
         return restore_whole_operators(self.source.graph, self.whole_accesses, choices, front_end, undescribed)

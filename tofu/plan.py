@@ -3,7 +3,7 @@
 A plan splits in *rounds*, one for each prime factor of the number of workers (some baselines have a single round). For
 example, a plan for 8 workers has three rounds with two parts each. Each round splits a tensor along a dimension, and an
 operator along an *axis*, such as the batch or the output channels. A round may also replicate a tensor or an operator:
-all parts then store or compute the same.
+all parts then store this tensor, or compute this operator.
 
 A plan prints as a table and can be saved as JSON. You can read it, edit it and apply it again, because it refers to
 tensors and operators by name. The plan's fingerprint identifies its model.
@@ -156,7 +156,7 @@ class Plan:
 
     @property
     def communication_seconds(self) -> float | None:
-        """Seconds of communication in one training step, one transfer at a time. None without `bandwidths`."""
+        """Seconds of communication in one training step, if transfers do not overlap. None without `bandwidths`."""
         if not self.bandwidths:
             return None
         transfers, waits = (
@@ -297,7 +297,7 @@ class Plan:
         return "\n".join(lines)
 
     def describe_undescribed(self) -> str:
-        """Return a line about the operators without a description and their cost, or ""."""
+        """List the operators without a description, and their cost, in one line. Return "" if there are none."""
         if not self.undescribed:
             return ""
         names = [f"{name} ({cost.reason})" for name, cost in self.undescribed.items()]

@@ -80,7 +80,7 @@ class ModelRequest(Protocol):
 
     @property
     def name(self) -> str:
-        """The file name of the model. For JAX, the name of the step follows."""
+        """The name of the model, such as "resnet-symbol.json" or "train.py:step"."""
 
     @property
     def settings(self) -> Settings:

@@ -29,7 +29,7 @@ logger = logging.getLogger("tofu")
 
 UNPROVED = "nothing is proved"
 NEARLY_OPTIMAL = 1.005
-"""Ratio of the best plan's cost and its lower bound at which no other searches are tried."""
+"""No other search runs if (cost of the best plan) / (lower bound) is at most this."""
 SPLIT_SHARE = 0.3
 """Share of the effort for a plan without replication, from which the search with replication starts."""
 EVEN_SHARE = 0.25
@@ -81,7 +81,7 @@ def select_plan(
     """Select how to split all operators and tensors of `graph`.
 
     In the graph of `problem`, smaller operators may replace operators of `graph`. `measure` returns the memory that a
-    split needs. A warning is logged if several workers compute the same.
+    split needs. A warning is logged if several workers repeat a computation.
     """
     selection = _select(graph, problem, settings, progress, measure)
     unfed = explain_unsplit_round(selection.choices) if settings.on_infeasible == "replicate" else ""

@@ -166,7 +166,7 @@ class Settings:
 
     @property
     def arrangements(self) -> tuple[Arrangement, ...]:
-        """The orders of the factors of `workers` to try. A plan is searched for each."""
+        """The orders of the prime factors of `workers`. A plan is searched for each order."""
         if self.plan is not None:
             return (read_arrangement(self.plan),)
         if self.arrangement is not None:
@@ -259,7 +259,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def read_options(values: Mapping[str, Any], options: Mapping[str, Option] = OPTIONS) -> dict[str, Any]:
-    """Convert the options that a user passed to the fields of `Settings`. Raise TofuError for the first wrong value."""
+    """Return the fields of `Settings` for a user's options. Raise TofuError for the first wrong value."""
     return {
         name: None if value is None and DEFAULTS.get(name) is None else options[name].read(value)
         for name, value in values.items()

@@ -45,7 +45,7 @@ def plan_spartan(problem: Problem, hints: Hints, effort: Effort) -> Solution:
 
 
 def plan_equalchop(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Search like the paper, but in a single round for all workers."""
+    """Find the best plan that splits each tensor along at most one dimension."""
     return solve_recursively(_for_bytes(problem), resolve_hints(problem, hints), effort)
 
 

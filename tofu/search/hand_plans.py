@@ -138,7 +138,7 @@ def _find_sums(problem: Problem, propagated: Propagated) -> tuple[set[int], set[
 
 @dataclass(frozen=True)
 class _Product:
-    """A matrix product `x @ w` of the forward pass, where `w` is a weight."""
+    """A product `x @ w` with a weight `w`."""
 
     operator: int
     weight: int

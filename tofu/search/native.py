@@ -166,7 +166,7 @@ def check_counts(graph: Graph, workers: int) -> None:
 
 
 def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _core.Graph:
-    """Return a copy of a native graph in which equal operators, and equal tensors, must be split alike."""
+    """Return a copy of a native graph. Equal operators get one common split, and so do equal tensors."""
     tied = native.copy()
     first = {operator: family[0] for part in parts for family in part.operators for operator in family}
     tied.share_choices(

@@ -46,7 +46,7 @@ class Problem:
     native
         The graph in the native code's format. Equal operators may be split differently.
     make_search_graph
-        Function from equal parts to a native graph that splits them alike.
+        Function of equal parts. Returns a native graph in which these parts have equal splits.
     rules
         The rules by which the engine splits and transfers data.
     layers
@@ -81,7 +81,7 @@ class Problem:
 
     @property
     def search_graph(self) -> _core.Graph:
-        """The graph for the native code. Equal time steps, and repeated layers, must be split alike."""
+        """The graph for the native code. Equal time steps get one common split, and so do repeated layers."""
         return self.make_search_graph(self.tied_steps, self.layers)
 
     def count_points(self, operator: Operator) -> int:
@@ -145,7 +145,7 @@ class Problem:
         return replace(self, arrangement=arrangement)
 
     def split_all(self) -> Problem:
-        """Return a copy in which not even cheap operators may be replicated."""
+        """Return a copy in which cheap operators must be split, too."""
         rules = replace(self.rules, repeats_operators=False)
         return self._rebuild(rules, frozenset())
 

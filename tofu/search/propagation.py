@@ -21,7 +21,7 @@ from tofu.search.problem import Problem
 class Propagated:
     """The axis of each operator that is split, and the dimension of each tensor that is split.
 
-    `short` has tensors whose dimension is shorter than the number of workers. They are not split.
+    Tensors in `short` are not split, because this dimension has fewer elements than there are workers.
     """
 
     operators: dict[int, int] = field(default_factory=dict)

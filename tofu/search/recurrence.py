@@ -63,7 +63,7 @@ class EqualParts:
         return EqualParts(tuple(split(self.operators, operators)), tuple(split(self.tensors, tensors)))
 
     def for_graph(self, graph: Graph, other: Graph) -> EqualParts:
-        """Return the same families with the numbers of operators and tensors in `other`, found by name."""
+        """Return the same families, numbered as in the graph `other`. Names identify operators and tensors."""
 
         def carry(
             families: tuple[tuple[int, ...], ...], named: Sequence[Operator | Tensor], index: Mapping[str, int]

@@ -30,7 +30,7 @@ LEAST_OPERATORS = 2000
 LEAST_LAYERS = 6
 """If there are fewer equal layers, each layer is planned separately."""
 PERIOD = 2
-"""Layers at this distance are split alike."""
+"""Layers n and n + PERIOD get the same split."""
 
 Colours: TypeAlias = "npt.NDArray[np.uint64]"
 Seed: TypeAlias = tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""Common axes for operators that must be split alike.
+"""Common axes for operators that must be split in the same way.
 
 The smaller operators that replace an operator of the model (its *parts*) must be split alike. A forward operator and
 the gradient that uses its state must also be split alike. Such operators get the same axes in the same order. Axes of
@@ -17,7 +17,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 
 def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[OperatorAccess, ...]:
-    """Return accesses with equal axes for operators that must be split alike."""
+    """Return new accesses. Operators that must be split in the same way get equal axes, such as ("b", "c")."""
     groups = [members for members in _group(graph) if len(members) > 1]
     shared = list(accesses)
     aligned: dict[tuple[int, tuple[tuple[str, int], ...]], OperatorAccess] = {}

@@ -40,7 +40,7 @@ class Effort:
     known_cost
         The cost of another plan. The exact search ends when it can find no cheaper plan.
     refines_start
-        True if the exact search starts only from `start`.
+        True if the exact search only improves `start`, and runs no recursive search.
     """
 
     seconds: float = DEFAULT_SEARCH_SECONDS

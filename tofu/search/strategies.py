@@ -205,7 +205,7 @@ def _explain_shape_disagreement(
 def describe_part(
     access: OperatorAccess, inputs: Sequence[Shape], outputs: Sequence[Shape], box: Box
 ) -> tuple[list[Shape], list[Shape], dict[str, Any]]:
-    """Return the shapes of the inputs and outputs of one part of an operator, and the attributes that the part changes.
+    """Return (input shapes, output shapes, changed attributes) for one part of an operator.
 
     `box` has the part's range of each axis. The regions may extend beyond the tensors, as in padding.
     """

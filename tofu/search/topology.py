@@ -69,7 +69,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """For each level: the nanoseconds per byte ("prices"), and the nanoseconds before a read begins ("latencies")."""
+        """{"prices": nanoseconds per byte, "latencies": nanoseconds before a read}, each with a number per level."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),
@@ -77,7 +77,7 @@ class Arrangement:
 
 
 def read_arrangement(plan: Plan) -> Arrangement:
-    """Return the rounds of a plan, and its interconnect."""
+    """Return the rounds and the interconnect of a plan."""
     return Arrangement(plan.factors, plan.bandwidths, plan.latencies)
 
 

@@ -10,7 +10,7 @@ from tofu.errors import TofuError
 
 
 def import_cases(package: str) -> list[ModuleType]:
-    """Import all modules of a package of cases, sorted by name. Raise TofuError if the package is not installed."""
+    """Return the modules of `package`, sorted by name. Raise TofuError if the package is not installed."""
     try:
         cases = import_module(package)
     except ModuleNotFoundError as error:

@@ -66,9 +66,9 @@ def count_numbers(expected: Array, output: Array) -> int:
 
 
 def count_overwritten(output: Array, left: Array) -> int:
-    """Count the nonzero elements that a kernel wrote to an output that it should leave unwritten.
+    """Count the nonzero elements that a kernel wrote to an output, although it should write none.
 
-    `left` is True for unchanged elements.
+    `left` is True for elements that the kernel did not write.
     """
     return int((~left & (output != 0)).sum())
 

@@ -20,7 +20,7 @@ from tofu.verification.report import find_precision
 from tofu.verification.split import Range, relative_error, split_range
 
 Role: TypeAlias = tuple[Literal["input", "output"], int]
-"""An input or output of the forward operator, by number. Tensors of its gradient with the same role are cut alike."""
+"""An input or output of the forward operator, such as ("input", 0). Its gradient has the same role."""
 RunPart: TypeAlias = "Callable[[int, int], Sequence[Array] | None]"
 """Function that takes the numbers of a split and a part, and returns the part's outputs; None if the kernel refuses it."""
 Dimensions = tuple[int | None, ...]
@@ -68,12 +68,12 @@ class Geometry:
     pieces: tuple[tuple[tuple[Shape, ...], ...], ...] = ()
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Cut an array like input `number`. Return one part."""
+        """Return part `part` of `array`, which has the shape of input `number`."""
         d = self.inputs[number]
         return array if d is None else array.take(self._range(array.shape[d], split, part), axis=d)
 
     def cut_output(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Cut an array like output `number`. Return one part."""
+        """Return part `part` of `array`, which has the shape of output `number`."""
         d = self.outputs[number]
         if d is None:
             return array
@@ -81,18 +81,18 @@ class Geometry:
         return array.take(range(sum(extents[:-1]), sum(extents)), axis=d)
 
     def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Concatenate the parts' gradients of input `number`."""
+        """Return the gradient of input `number`: the concatenated `gradients` of its parts."""
         d = self.inputs[number]
         assert d is not None
         return np.concatenate(gradients, axis=d)
 
     def cut(self, array: Array, role: Role, split: int, part: int) -> Array:
-        """Cut an array like the tensor `role`. Return one part."""
+        """Return part `part` of `array`, which has the shape of the tensor `role`, such as ("input", 0)."""
         kind, number = role
         return (self.cut_input if kind == "input" else self.cut_output)(number, array, split, part)
 
     def shrink(self, values: Mapping[str, Any], split: int, part: int) -> dict[str, Any]:
-        """Return the attributes for one part."""
+        """Return the attributes for one part, such as num_filter=4 instead of 8."""
         return {name: self._shrink(value, split, part) for name, value in values.items()}
 
     def _shrink(self, value: Any, split: int, part: int) -> Any:

@@ -66,7 +66,7 @@ def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence
 def find_part(access: InputAccess | OutputAccess, shape: Shape, part: Part, extents: Sequence[int]) -> Box:
     """Return the region of a tensor that a part reads or writes.
 
-    For an input of a stack that the part does not use, the region is empty.
+    The region is empty if the part does not read the tensor, as in a stack of tensors.
     """
     region = find_region(access.rows, shape, part, extents)
     if access.absent is None:

@@ -44,7 +44,7 @@ class WindowGeometry(Geometry):
     windows
         The windows of each input, or None.
     zeroed
-        The attribute, and the position in its value, of a padding that is set to 0 for parts. None without padding.
+        ("pad", 1) if parts run with pad[1] = 0. None without padding.
     fill
         The value of input rows outside the input.
     """
@@ -61,7 +61,7 @@ class WindowGeometry(Geometry):
         return (begin, end) if self.zeroed is not None else (max(0, begin), min(extent, end))
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return the rows of `array` that a part reads. `array` has the shape of input `number`."""
+        """Return the rows of `array` (input `number`) from which part `part` of the output is computed."""
         d = self.inputs[number]
         if d is None:
             return array
@@ -73,7 +73,7 @@ class WindowGeometry(Geometry):
         return np.where(inside.reshape(shape), cells, np.asarray(self.fill).astype(array.dtype)).astype(array.dtype)
 
     def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Add up the parts' gradients of input `number`, without rows outside the input."""
+        """Return the gradient of input `number`: the sum of the parts' `gradients`, without padding."""
         d = self.inputs[number]
         assert d is not None
         result = np.moveaxis(np.zeros_like(whole), d, 0)
@@ -84,7 +84,7 @@ class WindowGeometry(Geometry):
         return np.moveaxis(result, 0, d)
 
     def shrink(self, values: Mapping[str, Any], split: int, part: int) -> dict[str, Any]:
-        """Return the attributes for one part."""
+        """Return the attributes for one part, such as num_filter=4 instead of 8."""
         local = super().shrink(values, split, part)
         if self.zeroed is not None:
             name, position = self.zeroed

@@ -31,7 +31,7 @@ class ComparedRuns:
 
     @property
     def not_finite(self) -> tuple[str, ...]:
-        """Names of the tensors that have NaN or infinity on one device."""
+        """Names of the tensors that have NaN or infinity in the run on a single device."""
         return tuple(name for name, reason in self.excused.items() if reason == NOT_FINITE)
 
     @property
@@ -43,7 +43,7 @@ class ComparedRuns:
 def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancelled: float) -> ComparedRuns:
     """Compare the results of all workers with the results of one device.
 
-    Tensors are not compared if they depend on random numbers, or have NaN or infinity on one device.
+    Tensors are not compared if they are random, or have NaN or infinity in `device_run`.
     """
     problem = partition.searched.problem
     excused = _name_tensors(partition, find_random(problem.graph, problem.accesses))
@@ -66,7 +66,7 @@ def _compare_step(
 def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
     """Return the names of tensors that are wrong in `comparison`, but not in `corrected`.
 
-    A tensor is wrong if its error is above `tolerance`, or if it is not finite on one device.
+    A tensor is wrong if its error is above `tolerance`, or if the single device computes NaN or infinity.
     """
     still_wrong = _list_wrong(corrected, tolerance)
     agreeing = {d.name for d in (*corrected.training, *corrected.inference)}.difference(still_wrong)
@@ -79,7 +79,7 @@ def _list_wrong(comparison: ComparedRuns, tolerance: float) -> dict[str, None]:
 
 
 def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: float) -> ComparedRuns:
-    """Return the comparison without differences that known mistakes of MXNet explain."""
+    """Return `comparison` without the differences that known mistakes of MXNet cause."""
     defects = _name_tensors(partition, find_defects(partition.source.graph))
     differences = (*comparison.training, *comparison.inference)
     wrong = [d for d in differences if d.error > tolerance and d.name in defects]

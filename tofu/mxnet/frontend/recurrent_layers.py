@@ -28,7 +28,7 @@ ONEDNN_RECURRENCE = "MXNET_USE_MKLDNN_RNN"
 """Environment variable that MXNet reads when it binds. Tofu sets it to 0 for the workers."""
 GATES_BY_MODE = {"rnn_relu": 1, **GATES}
 WRONG_FROM_LAYERS = {"rnn_tanh": 3, "rnn_relu": 3}
-"""For each mode, the number of layers from which on a gradient is wrong. Other modes are right without dropout."""
+"""{mode: n} if a gradient is wrong with n or more layers. Other modes are right without dropout."""
 
 
 def has_wrong_gradients(node: Mapping[str, Any]) -> bool:
@@ -75,10 +75,6 @@ def can_be_split(node: Mapping[str, Any]) -> bool:
 
 
 def _build_layers(node: Mapping[str, Any], parameter_count: int, operand_count: int) -> Any:
-    """Return a symbol that computes the same with one RNN operator per layer. The last one keeps the operator's name.
-
-    Variables "0", "1", ... are the data, the parameters, and one or two states.
-    """
     name, attributes = node["name"], dict(node["attrs"])
     layers, drop_probability = int(attributes["num_layers"]), float(attributes.pop("p", "0"))
     data, parameters, *states = (mx.sym.Variable(str(n)) for n in range(operand_count))

@@ -67,9 +67,9 @@ class Recurrence:
         self.next_parameter = 0  # position in the vector of parameters where the next weight or bias begins
 
     def unroll(self, count: int) -> Any:
-        """Return a symbol that computes the same with one cell per time step.
+        """Return a symbol that replaces this operator by one cell per time step.
 
-        Its variables "0", "1", ... are the data, the parameters, and one or two states.
+        Its `count` variables "0", "1", ... are the data, the parameters, and one or two states.
         """
         variables = [mx.sym.Variable(str(n)) for n in range(count)]
         with mx.name.Prefix(f"{self.name}_"):

@@ -24,8 +24,8 @@ WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes for grad_req; 0 means "nul
 class BlockCall:
     """One call of a partitioned block inside `autograd.record()`.
 
-    Until its backward pass has run, no other call may use `bound`. `differentiated` names the inputs that need
-    gradients.
+    No other call may use the executor `bound` before this call's backward pass has run. `differentiated` names the
+    inputs that need gradients.
     """
 
     def __init__(self, operator: PartitionedOperator, bound: BoundExecutor, differentiated: Sequence[str]) -> None:

@@ -45,7 +45,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def follow(self, operator: Any) -> None:
         """Call `operator.settle()` before each read of values or gradients.
 
-        Operators of earlier calls are dropped when their backward passes have run.
+        Forget operators of earlier calls when their backward passes have run.
         """
         self._operators = (*self._operators, operator)
 

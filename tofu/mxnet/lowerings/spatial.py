@@ -49,13 +49,11 @@ def _has_other_windows_in_shards(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _find_space(parts: Parts, slot: int) -> tuple[int, tuple[int, ...]]:
-    """Return the first dimension of an image's rows and columns, and their extents."""
     shape = parts.shape(slot)
     return (1, shape[1:-1]) if parts.whole.attributes.get("layout") in CHANNELS_LAST else (2, shape[2:])
 
 
 def _divide_by_size(parts: Parts, slot: int) -> dict[str, Any]:
-    """Return the arguments of an operator that divides the result of global pooling by the size of the image."""
     first_dimension, space = _find_space(parts, slot)
     names = ["b", *("" for _ in space)]
     names.insert(1 if first_dimension == 2 else len(names), "c")

@@ -53,7 +53,7 @@ class DeviceMemory:
     nodes
         Names of the device's operators and fetches, in the order of execution.
     uses
-        Bytes of the pool in use while each node runs: an array [use, node], with a row for each use in `USES`.
+        Bytes of the pool in use while each node runs, as an array [kind, node]. `USES` lists the kinds.
     """
 
     name: str
@@ -79,12 +79,12 @@ class DeviceMemory:
 
     @cached_property
     def peak(self) -> int:
-        """Position in `nodes` of the operator or fetch during which most memory is in use."""
+        """Position in `nodes` of the node that runs when most memory is in use."""
         return int(self.uses.sum(axis=0).argmax()) if self.nodes else 0
 
     @property
     def peak_node(self) -> str:
-        """Name of the operator or fetch during which most memory is in use."""
+        """Name of the node that runs when most memory is in use."""
         return self.nodes[self.peak] if self.nodes else ""
 
     @property
@@ -101,7 +101,7 @@ class DeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """Rows of the printed table, as in `at_peak`."""
+        """Rows of the printed table, such as {"parameters": 512, "idle": 64}."""
         return self.at_peak
 
     @property

@@ -34,10 +34,12 @@ class Gradient:
     head_inputs
         For each output of the forward operator, the position of its gradient among the backward operator's inputs, or
         None.
-    forward_outputs, forward_inputs
-        {2: 0} if input 2 of the backward operator is output 0 (or input 0) of the forward operator.
+    forward_outputs
+        {2: 0} if input 2 of the backward operator is output 0 of the forward operator.
+    forward_inputs
+        {2: 0} if input 2 of the backward operator is input 0 of the forward operator.
     shares_state
-        True if both operators must be split alike.
+        True if both operators must be split along the same axis.
     """
 
     forward: VerifiedNode
@@ -62,8 +64,7 @@ class VerifiedNode:
     inputs_after
         The inputs after the run.
     input_roles, output_roles
-        For each input and output: ("output", 0) if it is output 0 of the forward operator or the gradient of this
-        output.
+        For each tensor: ("output", 0) for output 0 of the forward operator, and for the gradient of this output.
     reused_outputs
         Positions of inputs that are outputs of the forward operator. Empty if a second run gives the same results.
     """

@@ -45,9 +45,9 @@ class Trials:
 
 
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
-    """Run `verify_case` in another process, the sandbox.
+    """Run `verify_case` in another process, `sandbox`.
 
-    If the process ends twice, run only the unsplit operator. Raise ProcessEndedError if this ends the process, too.
+    If the process crashes twice, run the operator without splits. Raise ProcessEndedError if it crashes again.
     """
     for _ in range(2):
         with suppress(ProcessEndedError):

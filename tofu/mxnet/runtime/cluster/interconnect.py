@@ -76,7 +76,7 @@ def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Return [2, 4] if `rates` shows 2 groups of 4 GPUs."""
+    """Return [2, 4] for 2 groups of 4 GPUs."""
     level_parts: list[int] = []
     block = 1
     while block < count:

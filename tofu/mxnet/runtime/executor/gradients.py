@@ -51,12 +51,12 @@ class Gradients:
         return self._graph.execution.n_model_outputs + self.names.index(name)
 
     def note_forward(self) -> None:
-        """Call this before a forward pass for training."""
+        """Mark computed gradients as overwritten. Call this before a forward pass for training."""
         if self._values is not _Values.ZERO:
             self.invalidate()
 
     def note_backward(self) -> None:
-        """Call this before a backward pass."""
+        """Mark the gradients as current. Call this before a backward pass."""
         self._values, self._earlier = _Values.CURRENT, {}
 
     def invalidate(self) -> None:

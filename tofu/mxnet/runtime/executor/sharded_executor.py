@@ -169,7 +169,7 @@ class ShardedExecutor:
     def scatter_head_gradients(self, gradients: Sequence[Any], names: Sequence[str]) -> None:
         """Copy gradients of the model's outputs to the workers. Raise TofuError if one is missing.
 
-        `names` has the names of all outputs for the message.
+        `names` are the names of all outputs. The error message uses them.
         """
         variable_by_output = list_head_gradients(self.partition.graph)
         missing = [n for n in variable_by_output if n >= len(gradients) or gradients[n] is None]

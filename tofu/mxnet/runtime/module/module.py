@@ -149,7 +149,7 @@ class Module(RunningModule):
     ) -> None:
         """Set the parameters from whole arrays.
 
-        Unknown names are ignored. As in MXNet, allow_missing=True with allow_extra=False raises an error instead.
+        Unknown names are ignored. As in MXNet, they raise an error with allow_missing=True and allow_extra=False.
         """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes back what get_params returned

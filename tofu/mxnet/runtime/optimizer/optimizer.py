@@ -142,11 +142,11 @@ class ShardOptimizer:
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
-        """The states and the optimizer, as MXNet saves them."""
+        """The pair (states, optimizer) that MXNet saves."""
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
-        """Load saved states. If the file has an optimizer, continue its counts of updates with this optimizer's settings.
+        """Load saved states. Use the counts of updates in the file, if any, but this optimizer's settings.
 
         Raise TofuError if the states belong to another optimizer or model.
         """
@@ -201,7 +201,7 @@ class ShardOptimizer:
 
 
 def _copy_settings(source: mx.optimizer.Optimizer, target: mx.optimizer.Optimizer) -> None:
-    """Copy what a script chooses, such as the learning rate. Counts of updates and other state of `target` stay."""
+    """Copy settings such as the learning rate, but no counts of updates."""
     arguments = {name for base in type(source).__mro__ for name in signature(base).parameters}
     for name, value in vars(source).items():
         if name in arguments | RENAMED_SETTINGS:

@@ -35,11 +35,11 @@ UPDATE_KERNELS = ("ftml_update", "mp_nag_mom_update", "lamb_update_phase", "mp_l
 GROUPED_KERNELS = ("multi_sgd_", "multi_mp_sgd_", "preloaded_multi_")
 """First letters of the names of operators that update several weights, element by element.
 
-Arrays of these operators that are not split are passed to all workers.
+All workers get the arrays that are not split.
 """
 CONSTANTS = frozenset(("_zeros", "_ones", "_full"))
 OPERANDS = frozenset(("scalar", "a_min", "a_max"))
-"""Attributes of element-wise operators that are numbers to compute with, also if they are integers."""
+"""Attributes whose values are operands, such as `scalar` in x + scalar. They may be integers."""
 SUMS = frozenset(("sum", "mean", "norm"))
 
 _invoke_whole, _set_whole_item = register._imperative_invoke, mx.nd.NDArray.__setitem__

@@ -29,7 +29,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> Any:
-        """Pointer to MXNet's symbol. Raises UnsupportedError for code outside of Tofu."""
+        """Pointer to MXNet's symbol. Raises UnsupportedError unless Tofu's own code reads it."""
         caller = sys._getframe(1)
         is_allowed = caller.f_locals.get("self") is self or caller.f_globals.get("__name__", "").startswith("tofu.")
         if not is_allowed and self.settings.workers > 1:

@@ -41,7 +41,7 @@ def _load_text(json_str: str) -> Any:
 
 
 def read_symbol(path: str) -> Any:
-    """Return the symbol in a file. It may be partitioned. Raise TofuError for a damaged file."""
+    """Read a symbol, partitioned or not, from a file. Raise TofuError for a damaged file."""
     saved_version = MXNET_VERSION
     try:
         text = read_text(path)

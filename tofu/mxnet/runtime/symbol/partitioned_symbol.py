@@ -185,7 +185,7 @@ class PartitionedSymbol(DerivedSymbols):
     ) -> Any:
         """Allocate arrays and bind the model, like `mx.sym.Symbol.simple_bind`.
 
-        `ctx` is the context of the whole arrays, not of the workers.
+        `ctx` is the device for the whole arrays. The workers keep their own devices.
         """
         if self.settings.workers == 1:
             return super().simple_bind(
@@ -304,6 +304,6 @@ class PartitionedSymbol(DerivedSymbols):
 
 
 def load_json(text: str) -> Any:
-    """Return the symbol in a JSON text. It may be partitioned. Raise TofuError for damaged text."""
+    """Read a symbol, partitioned or not, from JSON. Raise TofuError for damaged text."""
     saved = read_partition(text)
     return load_whole(text) if saved is None else PartitionedSymbol(*saved)

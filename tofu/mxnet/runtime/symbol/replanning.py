@@ -31,7 +31,7 @@ class Replanner:
         self._partitions: dict[Hashable, Partition] = {}  # the last used partition comes last
 
     def find_first_plan(self, differentiated: Sequence[str] | None) -> Plan | None:
-        """Return the first plan that computes these gradients, or None."""
+        """Return the first plan with gradients of the arguments `differentiated`, or None."""
         return None if differentiated is None else self._first_plans.get(tuple(differentiated))
 
     def find(

@@ -32,11 +32,11 @@ from tofu.validation import show
 TYPES = ("float64", "float32")
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 MOST_TOLERANCE = {"float64": 1e-6, "float32": 1e-2}
-"""Upper limit of the tolerance, even if rounding changes the results of one device by more."""
+"""Upper limit of the tolerance, for each type."""
 MOST_LETTERS = 120
 LIMITS = "docs/limits.md"
 ROUNDING_MULTIPLE = 4.0
-"""Tolerance, as a multiple of the change on one device when the last bit of all input numbers changes."""
+"""The tolerance is this times the change of the results if the last bit of every input changes."""
 
 Report = Callable[[str], None]
 Shapes = Mapping[str, tuple[int, ...]]
