@@ -32,6 +32,7 @@ struct SoftmaxOutputGradient : CellRule {
   struct Group {
     Index wanted;  // class of the line's label, relative to the first one here
     Real scale;
+    bool is_ignored;
   };
 
   TOFU_DEVICE Group Prepare(Index line) const {
@@ -39,14 +40,15 @@ struct SoftmaxOutputGradient : CellRule {
     const double count = a.num_inputs == 3 ? *a.Input<double>(2) : 1;
     const float share = a.labels.scale / static_cast<float>(count > 1 ? count : 1);
     const bool is_ignored = a.labels.are_ignored && wanted == a.labels.ignored;
-    return Group{wanted - a.labels.first,
-                 is_ignored ? static_cast<Real>(0) : static_cast<Real>(share)};
+    return Group{wanted - a.labels.first, static_cast<Real>(share), is_ignored};
   }
   TOFU_DEVICE Real Cell(const Group& group, const Place& at, const T* cell) const {
     const Real right = 1 - static_cast<Real>(a.labels.smoothing);
     const Real wrong = static_cast<Real>(a.labels.SharePerClass());
     const Real expected = at.other == group.wanted ? right : wrong;
-    return (static_cast<Real>(cell[0]) - expected) * group.scale;
+    // Also if the output is NaN, the gradient of an ignored label is 0.
+    return group.is_ignored ? static_cast<Real>(0)
+                            : (static_cast<Real>(cell[0]) - expected) * group.scale;
   }
 };
 

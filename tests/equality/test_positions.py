@@ -190,3 +190,16 @@ def test_pick_clips_indices_that_one_device_cuts_to_32_bits():
         return bound.forward(is_train=False, **inputs)[0].asscalar()
 
     assert (run(picked), run(split)) == (3, 7)
+
+
+def test_an_ignored_label_has_no_gradient_where_the_output_is_nan():
+    output = mx.sym.SoftmaxOutput(
+        mx.sym.Variable("data"), use_ignore=True, ignore_label=2, normalization="valid", name="softmax"
+    )
+    shapes = {"data": (4, 8), "softmax_label": (4,)}
+    executor = tofu.partition(output, ngpus=2, **shapes).simple_bind(mx.cpu(), **shapes)
+    executor.arg_dict["data"][:] = np.where(np.arange(32).reshape(4, 8) == 11, np.nan, 0.5)
+    executor.arg_dict["softmax_label"][:] = np.array([0, 2, 1, 3])
+    executor.forward(is_train=True)
+    executor.backward()
+    assert not executor.grad_dict["data"].asnumpy()[1].any()
