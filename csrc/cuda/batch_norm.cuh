@@ -1,6 +1,6 @@
 /*!
  * \file batch_norm.cuh
- * \brief Rules of BatchNorm's parts (see nnvm/parts/batch_norm.cc). A group is a channel.
+ * \brief Rules of BatchNorm's parts (nnvm/parts/batch_norm.cc). A group is a channel.
  */
 #pragma once
 

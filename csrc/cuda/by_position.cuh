@@ -1,6 +1,6 @@
 /*!
  * \file by_position.cuh
- * \brief Rules of one_hot and SequenceMask in parts, as in nnvm/parts/by_position.cc. A group is a
+ * \brief Rules of one_hot and SequenceMask in parts (nnvm/parts/by_position.cc). A group is a
  * line along the compared dimension.
  */
 #pragma once

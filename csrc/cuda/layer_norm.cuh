@@ -1,6 +1,6 @@
 /*!
  * \file layer_norm.cuh
- * \brief Rules of LayerNorm's parts, as in nnvm/parts/layer_norm.cc. A group is a line.
+ * \brief Rules of LayerNorm's parts (nnvm/parts/layer_norm.cc). A group is a line.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*!
  * \file loss.cuh
- * \brief Rules of the gradients of losses, as in nnvm/parts/loss.cc. A group is all elements, or a
+ * \brief Rules of the gradients of losses (nnvm/parts/loss.cc). A group is all elements, or a
  * position.
  */
 #pragma once

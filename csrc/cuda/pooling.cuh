@@ -1,6 +1,6 @@
 /*!
  * \file pooling.cuh
- * \brief The rule of average pooling's part, as in nnvm/parts/pooling.cc. A group is a position.
+ * \brief The rule of average pooling's part (nnvm/parts/pooling.cc). A group is a position.
  */
 #pragma once
 

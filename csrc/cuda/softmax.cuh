@@ -1,6 +1,6 @@
 /*!
  * \file softmax.cuh
- * \brief Rules of softmax and log_softmax in parts, as in nnvm/parts/softmax.cc. A group is a line.
+ * \brief Rules of softmax and log_softmax in parts (nnvm/parts/softmax.cc). A group is a line.
  */
 #pragma once
 

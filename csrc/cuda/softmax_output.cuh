@@ -1,6 +1,6 @@
 /*!
  * \file softmax_output.cuh
- * \brief Rules of SoftmaxOutput's gradient in parts, as in nnvm/parts/softmax_output.cc. A group is
+ * \brief Rules of SoftmaxOutput's gradient in parts (nnvm/parts/softmax_output.cc). A group is
  * all labels, or a line of classes.
  */
 #pragma once

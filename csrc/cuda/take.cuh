@@ -1,6 +1,6 @@
 /*!
  * \file take.cuh
- * \brief Rules of lookups in a part of a table, as in nnvm/parts/take.cc. A group is an index, a
+ * \brief Rules of lookups in a part of a table (nnvm/parts/take.cc). A group is an index, a
  * row of the table, or a line of the data.
  */
 #pragma once

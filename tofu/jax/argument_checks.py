@@ -10,8 +10,9 @@ import numpy as np
 
 from tofu.errors import ShapeError, UnsupportedError
 from tofu.jax.backend.uneven import UnevenArray
-from tofu.jax.frontend.equations import Step, ValueType, find_dtype
+from tofu.jax.frontend.equations import Step
 from tofu.jax.frontend.static_leaves import NUMBERS, is_array
+from tofu.jax.frontend.value_types import ValueType, find_dtype
 from tofu.jax.frontend.versions import Line
 from tofu.validation import show_with_type
 

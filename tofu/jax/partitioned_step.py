@@ -21,10 +21,10 @@ from tofu.jax.argument_checks import check_leaves, refuse_shapes
 from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
 from tofu.jax.engine import make_engine
-from tofu.jax.frontend.equations import ValueType, as_type
 from tofu.jax.frontend.names import order_arguments
 from tofu.jax.frontend.read_step import Native, check_arguments, donate, read_step
 from tofu.jax.frontend.static_leaves import NUMBERS, Empty, StaticLeaf
+from tofu.jax.frontend.value_types import ValueType, as_type
 from tofu.jax.frontend.versions import in_precision
 from tofu.jax.hosts import ProcessAgreement, count_host_bytes
 from tofu.jax.lowered_step import lower_program

@@ -13,8 +13,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import DeviceError, ShapeError
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
-from tofu.jax.frontend.equations import ValueType
 from tofu.jax.frontend.static_leaves import NUMBERS
+from tofu.jax.frontend.value_types import ValueType
 
 Sharding: TypeAlias = "NamedSharding | UnevenSharding"
 

@@ -9,7 +9,6 @@ import jax
 
 from tofu.errors import ShapeError, UnsupportedError
 from tofu.jax.argument_checks import WeakTypes, check_leaves, describe_type_difference, list_weak, refuse_weak_types
-from tofu.jax.frontend.equations import ValueType
 from tofu.jax.frontend.names import (
     describe_difference,
     describe_node_difference,
@@ -20,6 +19,7 @@ from tofu.jax.frontend.names import (
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.static_leaves import describe_changed, flatten_arrays, is_static
 from tofu.jax.frontend.trace import trace_step
+from tofu.jax.frontend.value_types import ValueType
 from tofu.validation import show
 
 

@@ -253,7 +253,7 @@ class TreeGrowth {
   size_t num_entries_ =
       0;  // entries of all tables, with each use of a minimum, as the backward pass may need
   std::vector<Factor> factors_;
-  std::vector<std::vector<int>> of_variable_;  // tables with the variable, including taken ones
+  std::vector<std::vector<int>> of_variable_;  // tables with the variable; some are taken
   std::vector<double> sizes_;  // entries of the joint table of each variable's neighbours
   std::set<std::pair<double, int>> queue_;  // variables by size
   std::map<std::vector<int>, int> alike_;   // the first bucket with certain tables

@@ -135,15 +135,24 @@ def test_digests_cover_own_kernels(tmp_path):
     assert digest_of_kernels("_tofu_softmax_sum") == digest_of_kernels("_tofu_softmax_maximum")
     folder = tmp_path / "nnvm/parts"
     folder.mkdir(parents=True)
-    (folder / "rise.cc").write_text('#include "nnvm/parts/loops.h"\nRegister("_tofu_rise");')
+    rules = tmp_path / "cuda"
+    rules.mkdir()
+    (folder / "rise.cc").write_text('#include "cuda/rise.cuh"\n#include "nnvm/parts/loops.h"\nRegister("_tofu_rise");')
+    (rules / "rise.cuh").write_text('#include "numbers.cuh"\nint rule;')
+    (rules / "numbers.cuh").write_text("int number;")
     (folder / "loops.h").write_text("int one;")
     (folder / "other.cc").write_text("int other;")
     before = digest_of_kernels("_tofu_rise", tmp_path)
     (folder / "other.cc").write_text("int another;")
     (folder / "loops.h").write_text("/* a\n comment */ int\n one;  // and another")
     assert digest_of_kernels("_tofu_rise", tmp_path) == before
-    for changed in ("loops.h", "loops.cc", "rise.cc"):
-        path = folder / changed
+    for path in (
+        folder / "loops.h",
+        folder / "loops.cc",
+        folder / "rise.cc",
+        rules / "rise.cuh",
+        rules / "numbers.cuh",
+    ):
         path.write_text((path.read_text() if path.exists() else "") + "\nint another;")
         assert digest_of_kernels("_tofu_rise", tmp_path) != before
         before = digest_of_kernels("_tofu_rise", tmp_path)

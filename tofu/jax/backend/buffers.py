@@ -29,8 +29,9 @@ from tdl_ops.jax import WHOLE
 from tofu.jax.backend.fusion import FUSED, Buffer, Operation, fuse, index
 from tofu.jax.backend.xla_operations import Aliases, Kernels, count_bytes
 from tofu.jax.frontend.control_flow import list_bodies
-from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Step, ValueType
+from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Step
 from tofu.jax.frontend.trace import read_jaxpr
+from tofu.jax.frontend.value_types import ValueType
 
 LOOP = "loop"
 IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}

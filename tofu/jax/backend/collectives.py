@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tofu.jax.frontend.equations import find_limit
+from tofu.jax.frontend.value_types import find_limit
 from tofu.jax.frontend.versions import all_gather
 from tofu.program.collectives import AllGather, AllReduce, AllToAll, Collective, Exchange, ReduceScatter, Round, Slice
 from tofu.program.lockstep import Box
@@ -235,6 +235,6 @@ _REDUCERS = {
     "Sum": _Reducer(lax.psum, jnp.add, jnp.sum, lambda _: 0),
     "Max": _Reducer(_find_maximum, jnp.maximum, jnp.max, partial(find_limit, -1)),
     "Min": _Reducer(_find_minimum, jnp.minimum, jnp.min, partial(find_limit, 1)),
+    # XLA has no product over devices.
     "Prod": _Reducer(partial(_reduce_in_parts, jnp.prod), jnp.multiply, jnp.prod, lambda _: 1),
 }
-"""XLA has no product over devices."""

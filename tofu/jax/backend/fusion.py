@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import prod
 
-from tofu.jax.frontend.equations import ValueType
+from tofu.jax.frontend.value_types import ValueType
 
 
 def read_names(text: str) -> frozenset[str]:

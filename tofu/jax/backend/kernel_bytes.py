@@ -6,7 +6,7 @@ from math import prod
 
 from tofu.jax.backend.fusion import Operation, fuse
 from tofu.jax.backend.xla_operations import ALIASES
-from tofu.jax.frontend.equations import ValueType
+from tofu.jax.frontend.value_types import ValueType
 from tofu.program import Entry, NodeKind, Program
 
 FETCH = "fetch"

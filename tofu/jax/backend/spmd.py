@@ -21,10 +21,11 @@ from tofu.jax.backend.collectives import Workers
 from tofu.jax.backend.execution import Scope
 from tofu.jax.backend.local_calls import CallMaker
 from tofu.jax.backend.uneven import UnevenSharding, find_sharding
-from tofu.jax.frontend.equations import Equation, Literal, as_type
+from tofu.jax.frontend.equations import Equation, Literal
 from tofu.jax.frontend.extrema import find_compared_with_extremum
 from tofu.jax.frontend.overwrites import find_overwriting_updates
 from tofu.jax.frontend.read_step import Native
+from tofu.jax.frontend.value_types import as_type
 from tofu.jax.frontend.versions import scatters_sums, shard_map
 from tofu.program import PlannedProgram, is_checked
 from tofu.program.alignment import align_workers

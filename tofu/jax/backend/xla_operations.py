@@ -8,7 +8,8 @@ from math import prod
 import numpy as np
 
 from tofu.jax.backend.fusion import REDUCING, Buffer, Operation, read_names
-from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, ValueType
+from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand
+from tofu.jax.frontend.value_types import ValueType
 
 ALIASES = read_names("""
     bitcast_convert_type device_put expand_dims optimization_barrier random_unwrap random_wrap reshape squeeze

@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import UnsupportedError
-from tofu.jax.frontend.equations import find_dtype
+from tofu.jax.frontend.value_types import find_dtype
 from tofu.search import factorize
 
 SMALL_BYTES = 64 * 1024

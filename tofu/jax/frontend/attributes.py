@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tofu.jax.frontend.equations import Equation, Literal, ValueType
+from tofu.jax.frontend.equations import Equation, Literal
+from tofu.jax.frontend.value_types import ValueType
 
 LEFT_OUT = ("sharding", "out_sharding", "accuracy", "precision", "preferred_element_type", "update_consts")
 

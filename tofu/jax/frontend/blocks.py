@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tofu.jax.frontend.equations import Equation, Loop, Step, ValueType, find_limit
+from tofu.jax.frontend.equations import Equation, Loop, Step
 from tofu.jax.frontend.trace import StepBuilder
+from tofu.jax.frontend.value_types import ValueType, find_limit
 
 Blocked = Callable[[Any], Any]
 """A function that computes a primitive from its operand, block by block."""

@@ -11,7 +11,7 @@ from jax.extend import core
 
 from tofu.errors import UnsupportedError
 from tofu.jax.frontend.control_flow import list_bodies
-from tofu.jax.frontend.equations import find_dtype
+from tofu.jax.frontend.value_types import find_dtype
 
 
 def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:

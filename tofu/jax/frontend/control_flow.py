@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from jax.extend import core
 
-from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, LoopCarry, Operand, read_type
+from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, LoopCarry, Operand
+from tofu.jax.frontend.value_types import read_type
 from tofu.jax.frontend.versions import as_closed, count_scanned
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core
 
-from tofu.jax.frontend.equations import Equation, Literal, Operand, ValueType
+from tofu.jax.frontend.equations import Equation, Literal, Operand
+from tofu.jax.frontend.value_types import ValueType
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder

@@ -35,11 +35,11 @@ from tofu.jax.frontend.equations import (
     LoopCarry,
     Operand,
     Step,
-    ValueType,
     list_operands,
     walk_all,
 )
 from tofu.jax.frontend.trace import eliminate_dead_code
+from tofu.jax.frontend.value_types import ValueType
 
 Item = TypeVar("Item", Equation, Loop)
 PRODUCTS = frozenset(("conv_general_dilated", "dot_general", "reduce_sum", "scatter-add"))
@@ -125,9 +125,9 @@ class _HoistedSum:
     summed_equations
         Equations such as `x.T @ y`. The new loop sums their results.
     moved_equations
-        Equations after the loop, such as the multiplication by 2.
+        Equations that follow after the loop: here, the multiplication by 2.
     separate_sums
-        For each stacked result of an inner loop, the sum that moves out of this loop.
+        {stacked result of an inner loop: its sum}. These sums move out of this loop, too.
     has_product
         True if a summed equation is one of `PRODUCTS`, such as a matrix product.
     """

@@ -20,7 +20,7 @@ from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
 from tofu.host.garbage_collection import collect_rarely
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.blocks import divide_into_blocks
-from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
+from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step
 from tofu.jax.frontend.loop_sums import hoist_sums
 from tofu.jax.frontend.names import UniqueNames, find_user_scope, name_arguments, name_parameters
 from tofu.jax.frontend.static_leaves import (
@@ -33,6 +33,7 @@ from tofu.jax.frontend.static_leaves import (
 )
 from tofu.jax.frontend.trace import Traced, trace_step
 from tofu.jax.frontend.trees import are_alike, check_tree
+from tofu.jax.frontend.value_types import find_dtype
 from tofu.validation import show, show_with_type
 
 

@@ -19,7 +19,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import primitives
 
-from tofu.jax.frontend.equations import CUMULATIVE, ELEMENTWISE, Equation, Literal, Operand, ValueType
+from tofu.jax.frontend.equations import CUMULATIVE, ELEMENTWISE, Equation, Literal, Operand
+from tofu.jax.frontend.value_types import ValueType
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder

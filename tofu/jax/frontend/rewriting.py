@@ -18,8 +18,9 @@ from tdl_ops.jax import DESCRIPTIONS
 from tdl_ops.jax.lacking import has_kinds_of_memory
 from tofu.errors import UnsupportedError
 from tofu.jax.frontend.empty import drop_empty
-from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType
+from tofu.jax.frontend.equations import Equation, Literal, Operand, Step
 from tofu.jax.frontend.reversals import cancel_reversals
+from tofu.jax.frontend.value_types import ValueType
 from tofu.jax.frontend.versions import as_closed, find_key_implementation, is_memory_kind, is_of_jax
 from tofu.jax.frontend.windows import (
     rewrite_concatenation,

@@ -18,7 +18,7 @@ from tofu.jax.frontend import versions
 from tofu.jax.frontend.constants import copy_constants
 from tofu.jax.frontend.control_flow import enter_branches, enter_scan, list_bodies
 from tofu.jax.frontend.empty import is_empty, make_empty
-from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step, ValueType, read_type
+from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step
 from tofu.jax.frontend.names import name_leaves, name_parameters
 from tofu.jax.frontend.rewriting import check_primitives, complete, rewrite
 from tofu.jax.frontend.static_leaves import (
@@ -31,6 +31,7 @@ from tofu.jax.frontend.static_leaves import (
     is_static,
 )
 from tofu.jax.frontend.trees import check_tree, rebuild
+from tofu.jax.frontend.value_types import ValueType, read_type
 from tofu.jax.kernels.equations import describe_kernel
 from tofu.jax.kernels.mapped import inline_in_bodies, inline_shard_map
 from tofu.jax.kernels.tracing import tracing_step

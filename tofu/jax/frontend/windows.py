@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jax import lax
 
-from tofu.jax.frontend.equations import Equation, Literal, Operand, ValueType
+from tofu.jax.frontend.equations import Equation, Literal, Operand
 from tofu.jax.frontend.lookups import (
     clamp,
     find_lookup,
@@ -25,6 +25,7 @@ from tofu.jax.frontend.lookups import (
     write_at,
 )
 from tofu.jax.frontend.stencils import extend_window, pad
+from tofu.jax.frontend.value_types import ValueType
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder

@@ -10,7 +10,8 @@ from typing import Any
 import jax.numpy as jnp
 
 from tofu.errors import UnsupportedError
-from tofu.jax.frontend.equations import Equation, ValueType
+from tofu.jax.frontend.equations import Equation
+from tofu.jax.frontend.value_types import ValueType
 from tofu.jax.kernels.call import KernelCall, merge
 from tofu.jax.kernels.cudnn import BACKWARD, FORWARD, read_attention
 from tofu.jax.kernels.pallas import read_pallas_call

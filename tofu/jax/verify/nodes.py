@@ -17,8 +17,9 @@ import numpy as np
 
 from tdl_ops.jax.case import PrimitiveCase
 from tofu.jax.frontend.attributes import read_attributes
-from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Step, ValueType, read_operand
+from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Step, read_operand
 from tofu.jax.frontend.trace import trace_step
+from tofu.jax.frontend.value_types import ValueType
 from tofu.jax.frontend.versions import find_key_implementation
 from tofu.verification.kernel import Array, Shape
 

@@ -116,7 +116,10 @@ def complete_ctc_loss(symbol: Any, *_: Any) -> Any:
     If no sample has a label, MXNet's kernel writes no results. If a sample's labels do not fit into the sample, it does
     not write the gradient of this sample.
     """
-    return mx.sym.load_json(symbol.tojson().replace('"op": "CTCLoss"', '"op": "_tofu_ctc_loss"'))
+    model = json.loads(symbol.tojson())
+    for node in model["nodes"]:
+        node["op"] = "_tofu_ctc_loss" if node["op"] == "CTCLoss" else node["op"]
+    return mx.sym.load_json(json.dumps(model))
 
 
 def split_recurrences(

@@ -17,9 +17,9 @@ class Origin:
     node
         Position of the node in MXNet's graph, or -1 for none.
     rewritten
-        New values for some of the node's attributes.
+        The new value of each attribute that Tofu changed.
     requested
-        Numbers of outputs to compute even if no operator reads them.
+        Outputs to compute although no operator reads them, such as (0, 2).
     replaced
         Position of the node that the operator replaces, or -1. Monitors show this node's name.
     """

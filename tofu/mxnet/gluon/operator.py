@@ -61,9 +61,8 @@ class PartitionedOperator:
         self._arguments = frozenset(symbol.list_arguments())
         self._states = frozenset(symbol.list_auxiliary_states())
         self._replanner = Replanner(symbol.compile_for)
-        self._training_gradients: tuple[str, ...] | None = (
-            None  # parameters and inputs with gradients in the last training
-        )
+        # The parameters and inputs that had gradients in the last training.
+        self._training_gradients: tuple[str, ...] | None = None
         self._executors: list[BoundExecutor] = []  # the last used executor comes last
         self._operator_hook: tuple[Any, bool] | None = None
         self.finished: list[BlockCall] = []  # calls whose backward was started since the last `settle`

@@ -205,8 +205,10 @@ def _add_includes(paths: Iterable[Path], sources: Path) -> set[Path]:
         path = unvisited.pop()
         if path not in files:
             files.add(path)
-            names = [name for name in _INCLUDE.findall(path.read_text()) if name.startswith(("nnvm/", "core/"))]
-            headers = [sources / name for name in names]
+            names = [
+                n for n in _INCLUDE.findall(path.read_text()) if n.startswith(("nnvm/", "core/")) or n.endswith(".cuh")
+            ]
+            headers = [folder / name for name in names for folder in (sources, path.parent)]
             unvisited += [file for h in headers for file in (h, h.with_suffix(".cc")) if file.is_file()]
     return files
 
