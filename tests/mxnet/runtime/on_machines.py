@@ -29,8 +29,8 @@ def build():
     return mx.sym.LinearRegressionOutput(net, mx.sym.Variable("label"), name="loss")
 
 
-def split(net):
-    return tofu.mod.Module(net, label_names=["label"], ngpus=2)
+def split(net, **options):
+    return tofu.mod.Module(tofu.partition(net, 2, **options), label_names=["label"])
 
 
 def train_module(module, batches, seed, start, *optimizer):

@@ -13,6 +13,7 @@ import pytest
 from tests.mxnet.runtime import on_machines
 from tests.mxnet.slow_writes import peek, write_slowly
 from tofu.errors import UnsupportedError
+from tofu.mxnet.runtime.cluster.cluster import Cluster
 
 # In some runs MXNet's server stores double precision as single, due to an uninitialised flag.
 NEAR = 1e-7
@@ -55,9 +56,9 @@ def test_machines_train_as_one_with_the_joint_batch(results):
         np.testing.assert_allclose(found, expected, rtol=0, atol=NEAR if name in alone else NEAR_ON_SERVERS)
 
 
-def bind_module():
+def bind_module(**options):
     data, label = on_machines.list_batches(0, 1)[0]
-    module = on_machines.split(on_machines.build())
+    module = on_machines.split(on_machines.build(), **options)
     module.bind([("data", data.shape)], [("label", label.shape)])
     module.init_params(mx.init.One())
     return module
@@ -83,6 +84,42 @@ def test_training_waits_for_the_values_of_the_first_machine():
     bind_module().init_optimizer(server, "sgd")
     assert server.pulled
     assert not any(peek(array).any() for array in server.pulled)
+
+
+class EqualMachines(Server):
+    """Two machines that push equal gradients."""
+
+    num_workers = 2
+
+    def __init__(self):
+        super().__init__()
+        self.shapes, self.sums = {}, {}
+
+    def broadcast(self, key, value, out):
+        super().broadcast(key, value, out)
+        self.shapes[key] = value.shape
+
+    def push(self, key, value, priority):
+        assert value.shape == self.shapes[key]
+        self.sums[key] = 2 * value
+
+    def pull(self, key, out, priority):
+        for array in out:
+            self.sums[key].copyto(array)
+
+
+@pytest.mark.parametrize("dimension", [1, None])
+def test_gradients_are_summed_in_the_split_of_the_first_batch(dimension):
+    """A batch of another size may split a parameter differently, with equal or unequal numbers of shards."""
+    first, later = bind_module(hints={"a_weight": 0}), bind_module(hints={"a_weight": dimension})
+    cluster = Cluster(EqualMachines())
+    cluster.share(first.executor, ["a_weight"])
+    gradient = later.executor.gradient("a_weight")
+    assert not gradient.matches(first.executor.gradient("a_weight"))
+    values = on_machines.draw(*gradient.shape, seed=1).astype(gradient.dtype)
+    gradient.scatter(values)
+    cluster.sum_gradients(later.executor, ["a_weight"])
+    np.testing.assert_array_equal(gradient.gather().asnumpy(), 2 * values)
 
 
 def test_asynchronous_updates_are_refused():

@@ -32,7 +32,8 @@ class Cluster:
 
     def __init__(self, kvstore: Any) -> None:
         self.kvstore = kvstore
-        self._keys: dict[str, list[int]] = {}  # name -> keys of the parameter's distinct shards
+        self._layouts: dict[str, ShardedTensor] = {}  # parameter -> the split in which machines exchange it
+        self._keys: dict[str, list[int]] = {}  # parameter -> keys of its distinct shards
 
     @property
     def machines(self) -> int:
@@ -43,17 +44,25 @@ class Cluster:
         """Copy the first machine's parameters to all machines. Raise PlanError if machines have different plans."""
         compare_plans(self.kvstore, executor.partition.plan.to_json())
         self._keys |= {name: share_shards(self.kvstore, executor.variables[name]) for name in names}
+        self._layouts |= {name: executor.variables[name].zeros_like() for name in names}
 
     def sum_gradients(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
-        """Replace each gradient in `names` by its sum over all machines."""
+        """Replace each gradient in `names` by its sum over all machines.
+
+        The executor may split it in another way than the executor that `share` was called with.
+        """
+        exchanged = {name: executor.gradient(name).in_layout_of(self._layouts[name]) for name in names}
         shards = [
             shard
-            for name in names
-            for shard in zip(self._keys[name], executor.gradient(name).list_distinct(), strict=True)
+            for name, gradient in exchanged.items()
+            for shard in zip(self._keys[name], gradient.list_distinct(), strict=True)
         ]
         for number, (key, (_, copies)) in enumerate(shards):
             self.kvstore.push(key, copies[0], priority=-number)
             self.kvstore.pull(key, out=copies, priority=-number)
+        for name, gradient in exchanged.items():
+            if gradient is not executor.gradient(name):
+                executor.gradient(name).scatter(gradient.gather())
 
 
 def make_key() -> int:
