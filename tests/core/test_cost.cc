@@ -115,7 +115,7 @@ void TestTablesEqualTheirIncidences(const WorkerGrid& grid, bool relays) {
     change(&one);
     AddLookalike(&graph, std::move(one));
   }
-  CostTables tables(graph);
+  CostTables tables(std::make_shared<NumberedIncidences>(graph));
   tables.SetGrid(grid);
   const ChoiceList choices = tables.Intern(ListChoices(grid, 3));
   const ChoiceList layouts = tables.Intern(ListChoices(grid, 2));

@@ -23,18 +23,19 @@ int64_t Least(const std::vector<int64_t>& values) {
 class Groups {
  public:
   /*! \brief Find the cost of each subset in its best partition into groups with one pattern.
-   * `costs` is by reader and pattern. */
-  Groups(const std::vector<std::vector<int64_t>>& costs,
-         const std::vector<std::vector<int64_t>>& bytes, size_t centres)
-      : subsets_(size_t{1} << costs.size()),
-        centres_(centres),
-        sums_(bytes.size() * subsets_, 0),
-        alone_(subsets_ * centres, kNobodyAsks),
-        parted_(subsets_ * centres, 0) {
+   * costs[reader * bytes.size() + pattern] is the cost of a reader. */
+  void Set(const std::vector<int64_t>& costs, const std::vector<std::vector<int64_t>>& bytes,
+           size_t centres) {
+    const size_t readers = costs.size() / bytes.size();
+    subsets_ = size_t{1} << readers;
+    centres_ = centres;
+    sums_.assign(bytes.size() * subsets_, 0);
+    alone_.assign(subsets_ * centres, kNobodyAsks);
+    parted_.assign(subsets_ * centres, 0);
     for (size_t pattern = 0; pattern < bytes.size(); ++pattern) {
       int64_t* sums = sums_.data() + pattern * subsets_;
-      for (size_t reader = 0; reader < costs.size(); ++reader) {
-        const int64_t cost = costs[reader][pattern];
+      for (size_t reader = 0; reader < readers; ++reader) {
+        const int64_t cost = costs[reader * bytes.size() + pattern];
         const size_t bit = size_t{1} << reader;
         for (size_t subset = 0; subset < bit; ++subset)
           sums[bit | subset] = std::min(sums[subset] + cost, kNobodyAsks);
@@ -76,68 +77,87 @@ class Groups {
     }
   }
 
-  size_t subsets_;
-  size_t centres_;
+  size_t subsets_ = 1;
+  size_t centres_ = 0;
   std::vector<int64_t> sums_;   // [pattern * subsets_ + subset]: cost of the readers at the pattern
   std::vector<int64_t> alone_;  // rows by subset: cost of the subset as one group
   std::vector<int64_t> parted_;  // rows by subset: cost of its best partition into groups
 };
 
-/*! \brief The least cost of the values with each pattern. */
-std::vector<int64_t> ByPattern(const std::vector<int>& patterns, const std::vector<int64_t>& costs,
-                               size_t count) {
-  std::vector<int64_t> least(count, kNobodyAsks);
+/*! \brief Write the least cost of the values with each pattern. */
+void PutByPattern(const std::vector<int>& patterns, const std::vector<int64_t>& costs, size_t count,
+                  int64_t* least) {
+  std::fill_n(least, count, kNobodyAsks);
   for (size_t x = 0; x < patterns.size(); ++x)
     least[patterns[x]] = std::min(least[patterns[x]], costs[x]);
-  return least;
 }
 
-/*! \brief The least cost of a star, with the bytes moved to it, by value of the centre (position 0)
- * or of a reader (from 1 on). */
-std::vector<int64_t> LeastOfStar(const Star& star, const std::vector<std::vector<int64_t>>& moved,
-                                 int position) {
-  std::vector<std::vector<int64_t>> costs;  // costs of the other readers
+}  // namespace
+
+struct StarBuffers {
+  Groups groups;
+  std::vector<int64_t> costs;  // of readers, by reader and pattern
+  std::vector<int64_t> joined;
+  std::vector<int64_t> of_pattern;
+  std::vector<char> is_done;
+  std::vector<int64_t> least;
+};
+
+namespace {
+
+/*! \brief Find the least cost of a star, with the bytes moved to it, by value of the centre
+ * (position 0) or of a reader (from 1 on). */
+void LeastOfStar(const Star& star, const std::vector<std::vector<int64_t>>& moved, int position,
+                 StarBuffers* buffers) {
+  const size_t patterns = star.bytes.size();
+  std::vector<int64_t>& costs = buffers->costs;
+  costs.clear();
   for (size_t r = 0; r < star.readers.size(); ++r) {
-    if (static_cast<int>(r) + 1 != position)
-      costs.push_back(ByPattern(star.readers[r].patterns, moved[r + 1], star.bytes.size()));
+    if (static_cast<int>(r) + 1 == position) continue;
+    costs.resize(costs.size() + patterns);
+    PutByPattern(star.readers[r].patterns, moved[r + 1], patterns,
+                 costs.data() + costs.size() - patterns);
   }
   const std::vector<int64_t>& of_centre = moved.front();
-  const Groups groups(costs, star.bytes, of_centre.size());
+  Groups& groups = buffers->groups;
+  groups.Set(costs, star.bytes, of_centre.size());
+  std::vector<int64_t>& least = buffers->least;
+  least = moved[position];
   if (position == 0) {
-    std::vector<int64_t> least = of_centre;
     for (size_t centre = 0; centre < least.size(); ++centre) least[centre] += groups.All()[centre];
-    return least;
+    return;
   }
-  const std::vector<int>& patterns = star.readers[position - 1].patterns;
-  std::vector<int64_t> of_pattern(star.bytes.size(), kNobodyAsks);
-  std::vector<char> is_done(star.bytes.size(), 0);
-  std::vector<int64_t> joined;
-  for (int pattern : patterns) {
-    if (is_done[pattern] != 0) continue;
-    is_done[pattern] = 1;
-    groups.Join(pattern, &joined);
-    for (size_t centre = 0; centre < joined.size(); ++centre) joined[centre] += of_centre[centre];
-    of_pattern[pattern] =
-        std::min(kNobodyAsks, LeastSum(joined.data(), star.bytes[pattern].data(), joined.size()));
+  const std::vector<int>& asked = star.readers[position - 1].patterns;
+  std::vector<int64_t>& joined = buffers->joined;
+  buffers->of_pattern.resize(patterns);
+  buffers->is_done.assign(patterns, 0);
+  for (size_t x = 0; x < least.size(); ++x) {
+    const int pattern = asked[x];
+    if (buffers->is_done[pattern] == 0) {
+      buffers->is_done[pattern] = 1;
+      groups.Join(pattern, &joined);
+      for (size_t centre = 0; centre < joined.size(); ++centre) joined[centre] += of_centre[centre];
+      buffers->of_pattern[pattern] =
+          std::min(kNobodyAsks, LeastSum(joined.data(), star.bytes[pattern].data(), joined.size()));
+    }
+    least[x] += buffers->of_pattern[pattern];
   }
-  std::vector<int64_t> least = moved[position];
-  for (size_t x = 0; x < least.size(); ++x) least[x] += of_pattern[patterns[x]];
-  return least;
 }
 
-std::vector<int64_t> LeastOfPair(const ByteMatrix& pair,
-                                 const std::vector<std::vector<int64_t>>& moved, int position) {
-  std::vector<int64_t> least = moved[position];
+void LeastOfPair(const ByteMatrix& pair, const std::vector<std::vector<int64_t>>& moved,
+                 int position, StarBuffers* buffers) {
+  std::vector<int64_t>& least = buffers->least;
+  least = moved[position];
   if (position == 0) {
     for (size_t x = 0; x < pair.rows; ++x)
       least[x] += LeastSum(moved[1].data(), pair.row(x), pair.columns);
-    return least;
+    return;
   }
-  std::vector<int64_t> columns(pair.columns, kNobodyAsks);
+  std::vector<int64_t>& columns = buffers->costs;
+  columns.assign(pair.columns, kNobodyAsks);
   for (size_t x = 0; x < pair.rows; ++x)
     LowerTo(moved[0][x], pair.row(x), pair.columns, columns.data());
   for (size_t y = 0; y < pair.columns; ++y) least[y] += columns[y];
-  return least;
 }
 
 }  // namespace
@@ -169,17 +189,25 @@ Star RestrictStar(const Star& star, const KeptValues& kept) {
 
 StarPassing::StarPassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
                          const std::vector<int>& order)
-    : num_stars_(stars.size()), around_(problem.size()), order_(order), places_(order.size()) {
+    : num_stars_(stars.size()),
+      around_(problem.size()),
+      order_(order),
+      buffers_(std::make_shared<StarBuffers>()) {
+  std::vector<int> places(order.size());
   for (size_t place = 0; place < order.size(); ++place)
-    places_[order[place]] = static_cast<int>(place);
+    places[order[place]] = static_cast<int>(place);
   for (const std::vector<Weight>& unary : problem.unary) own_.push_back(ListBytes(unary));
   for (const PairTable& pair : problem.pairs)
     functions_.push_back({{pair.first, pair.second}, pair.bytes.get()});
   for (size_t s = 0; s < stars.size(); ++s) AddStar(stars[s], static_cast<int>(s));
   for (size_t f = 0; f < functions_.size(); ++f) {
     const std::vector<int>& variables = functions_[f].variables;
+    const auto [first, last] = std::minmax_element(
+        variables.begin(), variables.end(), [&](int a, int b) { return places[a] < places[b]; });
     for (size_t position = 0; position < variables.size(); ++position) {
-      around_[variables[position]].push_back({static_cast<int>(f), static_cast<int>(position)});
+      const int place = places[variables[position]];
+      around_[variables[position]].push_back({static_cast<int>(f), static_cast<int>(position),
+                                              place<places[*last], place> places[*first]});
       functions_[f].moved.emplace_back(own_[variables[position]].size(), 0);
     }
   }
@@ -221,9 +249,13 @@ void StarPassing::AddStar(const Star& star, int number) {
   }
 }
 
-std::vector<int64_t> StarPassing::FindLeast(const Function& function, int position) const {
-  return function.pair != nullptr ? LeastOfPair(*function.pair, function.moved, position)
-                                  : LeastOfStar(function.star, function.moved, position);
+const std::vector<int64_t>& StarPassing::FindLeast(const Function& function, int position) const {
+  if (function.pair != nullptr) {
+    LeastOfPair(*function.pair, function.moved, position, buffers_.get());
+  } else {
+    LeastOfStar(function.star, function.moved, position, buffers_.get());
+  }
+  return buffers_->least;
 }
 
 void StarPassing::Visit(int variable, bool forward) {
@@ -233,20 +265,15 @@ void StarPassing::Visit(int variable, bool forward) {
   for (const Place& place : around_[variable]) {
     Function& function = functions_[place.function];
     if (function.settled != place.position) {
-      const std::vector<int64_t> least = FindLeast(function, place.position);
+      const std::vector<int64_t>& least = FindLeast(function, place.position);
       for (size_t x = 0; x < own.size(); ++x) {
         own[x] += least[x];
         function.moved[place.position][x] -= least[x];
       }
       function.settled = place.position;
     }
-    const auto is_after = [&](int other) { return places_[other] > places_[variable]; };
-    const auto is_before = [&](int other) { return places_[other] < places_[variable]; };
-    const std::vector<int>& variables = function.variables;
-    const bool goes_on = std::any_of(variables.begin(), variables.end(), is_after);
-    const bool goes_back = std::any_of(variables.begin(), variables.end(), is_before);
-    if (forward ? goes_on : goes_back) onwards.push_back(place);
-    back += forward ? goes_back : goes_on;
+    if (forward ? place.goes_on : place.goes_back) onwards.push_back(place);
+    back += forward ? place.goes_back : place.goes_on;
   }
   if (onwards.empty()) return;
   for (const Place& place : onwards) functions_[place.function].settled = -1;
@@ -274,7 +301,7 @@ int64_t StarPassing::ComputeBound(std::vector<std::vector<int64_t>>* reduced) co
   for (const Function& function : functions_) {
     for (size_t position = 0; position < function.variables.size(); ++position) {
       if (function.settled == static_cast<int>(position)) continue;  // its cost is 0
-      const std::vector<int64_t> costs = FindLeast(function, static_cast<int>(position));
+      const std::vector<int64_t>& costs = FindLeast(function, static_cast<int>(position));
       const int64_t least = Least(costs);
       if (position == 0) bound += least;
       // A variable that occurs twice is counted at its first place.
@@ -305,8 +332,9 @@ std::vector<StarExcess> StarPassing::FindExcess() const {
     for (int64_t& cost : costs.front()) cost -= least;
     of_star.centre = std::move(costs.front());
     for (size_t r = 0; r < function.star.readers.size(); ++r) {
-      of_star.readers.push_back(
-          ByPattern(function.star.readers[r].patterns, costs[r + 1], function.star.bytes.size()));
+      of_star.readers.emplace_back(function.star.bytes.size());
+      PutByPattern(function.star.readers[r].patterns, costs[r + 1], function.star.bytes.size(),
+                   of_star.readers.back().data());
     }
   }
   return excess;

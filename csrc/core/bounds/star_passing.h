@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/elimination/pairwise.h"
@@ -49,6 +50,8 @@ struct StarExcess {
       readers;  // by reader and pattern; kNobodyAsks if no value has the pattern
 };
 constexpr int64_t kNobodyAsks = int64_t{1} << 56;  // sums of dozens do not overflow
+
+struct StarBuffers;
 
 class StarPassing {
  public:
@@ -89,10 +92,14 @@ class StarPassing {
   struct Place {
     int function;
     int position;
+    bool goes_on;    // the function has later variables
+    bool goes_back;  // the function has earlier variables
   };
 
   void AddStar(const Star& star, int number);
-  std::vector<int64_t> FindLeast(const Function& function, int position) const;
+  /*! \brief Return the least cost of a function by value of the variable at `position`. The
+   * result is valid until the next call. */
+  const std::vector<int64_t>& FindLeast(const Function& function, int position) const;
   void Visit(int variable, bool forward);
 
   size_t num_stars_;
@@ -100,7 +107,7 @@ class StarPassing {
   std::vector<std::vector<Place>> around_;  // functions by variable
   std::vector<std::vector<int64_t>> own_;   // by variable and value: bytes that no function holds
   std::vector<int> order_;
-  std::vector<int> places_;  // by variable: position in order_
+  std::shared_ptr<StarBuffers> buffers_;  // memory for FindLeast
 };
 
 }  // namespace tofu

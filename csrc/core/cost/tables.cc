@@ -13,15 +13,16 @@
 
 namespace tofu {
 
-CostTables::CostTables(const Graph& graph, Tabulate tabulate)
-    : graph_(graph),
-      tabulate_(std::move(tabulate)),
-      grid_({}),
-      incidences_(CollectIncidences(graph, FindBoundSharers(graph))) {
-  signatures_.reserve(incidences_.size());
-  for (const Incidence& incidence : incidences_)
-    signatures_.push_back(numbers_.Of(DescribeIncidence(graph, incidence)));
+NumberedIncidences::NumberedIncidences(const Graph& graph)
+    : graph(graph), incidences(CollectIncidences(graph, FindBoundSharers(graph))) {
+  Numbering numbers;
+  signatures.reserve(incidences.size());
+  for (const Incidence& incidence : incidences)
+    signatures.push_back(numbers.Of(DescribeIncidence(graph, incidence)));
 }
+
+CostTables::CostTables(SharedIncidences incidences, Tabulate tabulate)
+    : numbered_(std::move(incidences)), tabulate_(std::move(tabulate)), grid_({}) {}
 
 void CostTables::SetGrid(WorkerGrid grid) {
   grid_ = std::move(grid);
@@ -29,11 +30,10 @@ void CostTables::SetGrid(WorkerGrid grid) {
 }
 
 ChoiceList CostTables::Intern(std::vector<std::vector<int>> choices) {
-  std::vector<int64_t> flat = {
-      -1, static_cast<int64_t>(choices.size())};  // -1 tells a list from a signature
+  std::vector<int64_t> flat = {static_cast<int64_t>(choices.size())};
   for (const std::vector<int>& choice : choices)
     flat.insert(flat.end(), choice.begin(), choice.end());
-  return {numbers_.Of(flat), std::move(choices)};
+  return {lists_.Of(flat), std::move(choices)};
 }
 
 const std::vector<int64_t>& CostTables::Get(size_t incidence, const ChoiceList& operator_choices,
@@ -73,14 +73,14 @@ void CostTables::Prepare(const std::vector<Request>& requests, const std::functi
 }
 
 std::string CostTables::KeyOf(const Request& request) const {
-  const int key[] = {signatures_[request.incidence], request.operator_choices->id,
+  const int key[] = {signature(request.incidence), request.operator_choices->id,
                      request.layouts->id};
   return AsKey(key, 3);
 }
 
 std::vector<int64_t> CostTables::Compute(const Request& request) const {
-  return tabulate_(graph_, incidences_[request.incidence], grid_, request.operator_choices->choices,
-                   request.layouts->choices);
+  return tabulate_(numbered_->graph, incidences()[request.incidence], grid_,
+                   request.operator_choices->choices, request.layouts->choices);
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -42,15 +43,26 @@ std::vector<int64_t> TabulateIncidence(const Graph& graph, const Incidence& inci
                                        const std::vector<std::vector<int>>& choices,
                                        const std::vector<std::vector<int>>& layouts);
 
+/*! \brief The incidences of a graph, which must stay alive. */
+struct NumberedIncidences {
+  explicit NumberedIncidences(const Graph& graph);
+
+  const Graph& graph;
+  std::vector<Incidence> incidences;
+  std::vector<int> signatures;  // by incidence: a number that is equal for equal signatures
+};
+
+using SharedIncidences = std::shared_ptr<const NumberedIncidences>;
+
 class CostTables {
  public:
-  explicit CostTables(const Graph& graph, Tabulate tabulate = TabulateIncidence);
+  explicit CostTables(SharedIncidences incidences, Tabulate tabulate = TabulateIncidence);
 
-  const std::vector<Incidence>& incidences() const { return incidences_; }
+  const std::vector<Incidence>& incidences() const { return numbered_->incidences; }
   size_t num_tables() const { return tables_.size(); }
 
   /*! \brief Return a number that is equal for incidences with equal tables. */
-  int signature(size_t incidence) const { return signatures_[incidence]; }
+  int signature(size_t incidence) const { return numbered_->signatures[incidence]; }
 
   /*! \brief Drop all tables, and continue with another grid. The ids of lists stay valid. */
   void SetGrid(WorkerGrid grid);
@@ -84,12 +96,10 @@ class CostTables {
   std::string KeyOf(const Request& request) const;
   std::vector<int64_t> Compute(const Request& request) const;
 
-  const Graph& graph_;
+  SharedIncidences numbered_;
   Tabulate tabulate_;
   WorkerGrid grid_;
-  std::vector<Incidence> incidences_;
-  std::vector<int> signatures_;  // by incidence
-  Numbering numbers_;            // of signatures and of lists of choices
+  Numbering lists_;  // numbers of lists of choices
   std::unordered_map<std::string, std::vector<int64_t>> tables_;
 };
 

@@ -79,20 +79,18 @@ struct BestClasses {
 
 /*! \brief Search over classes, starting from those of a plan, in a share of the remaining effort.
  */
-BestClasses FindBestClasses(const Graph& graph, const WorkerGrid& grid,
-                            const SearchVariables& variables, const Assignment& plan,
+BestClasses FindBestClasses(const SearchVariables& variables, const Assignment& plan,
                             double holding_share, double share, ExactState* state) {
   constexpr double kAdditionsPerClass = 1000;  // additions for an entry of a table and its sweeps
   const auto report = [state] { state->Report("classes"); };
   const ExactLimits limits = state->MakeLimits(share);
   const ExactProgress progress = [&](const std::string&, int64_t, int64_t) { report(); };
   ExactState found(limits, progress);
-  const int64_t ceiling = EvaluatePlan(graph, grid, plan).total_bytes + 1;
-  ExactProblem problem =
-      BuildProblem(graph, grid, variables, variables.Classes(), Counting::kByClass, ceiling,
-                   MakeSize(limits, kAdditionsPerClass), report, holding_share);
+  const int64_t ceiling = EvaluatePlan(variables.graph(), variables.grid(), plan).total_bytes + 1;
+  ExactProblem problem = BuildProblem(variables, variables.Classes(), Counting::kByClass, ceiling,
+                                      MakeSize(limits, kAdditionsPerClass), report, holding_share);
   found.Spend(kAdditionsPerClass * static_cast<double>(problem.num_entries));
-  const std::vector<int> kinds = NumberRounds(grid);
+  const std::vector<int> kinds = NumberRounds(variables.grid());
   std::map<const void*, std::map<std::vector<int>, int>> known;  // by list and class
   std::vector<int> start;
   const Sequences choices = variables.ChoicesOf(plan);
@@ -115,16 +113,15 @@ BestClasses FindBestClasses(const Graph& graph, const WorkerGrid& grid,
 
 class ClassSearch {
  public:
-  ClassSearch(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
-              const SearchVariables& variables, const FoundPlan& best, ExactState* state)
-      : graph_(graph),
-        grid_(grid),
+  ClassSearch(const SearchVariables& variables, const Hints& hints, const FoundPlan& best,
+              ExactState* state)
+      : variables_(variables),
+        grid_(variables.grid()),
         hints_(hints),
-        variables_(variables),
         best_(best),
         best_choices_(variables.ChoicesOf(best.plan)),
         state_(*state),
-        kinds_(NumberRounds(grid)) {}
+        kinds_(NumberRounds(grid_)) {}
 
   ClassSearchResult Run() {
     try {
@@ -145,13 +142,13 @@ class ClassSearch {
   void BoundByClasses() {
     constexpr double kRounding = 1 - 1e-9;  // of sums of floating point numbers
     double bound = 0;
-    for (const PricedPrefix& prefix : ListPrefixes(graph_, grid_)) {
+    for (const PricedPrefix& prefix : ListPrefixes(variables_.graph(), grid_)) {
       const bool is_whole = prefix.rounds == grid_.num_rounds();
       const WorkerGrid first = grid_.UnpricedPrefix(prefix.rounds);
-      const SearchVariables variables(graph_, first, TakeFirstRounds(hints_, prefix.rounds));
-      BestClasses best = FindBestClasses(
-          graph_, first, variables, TakeFirstRounds(best_.plan, prefix.rounds),
-          is_whole && prefix.price > 0 ? 1 / prefix.price : 0, kBoundShare, &state_);
+      const SearchVariables variables(variables_, first, TakeFirstRounds(hints_, prefix.rounds));
+      BestClasses best = FindBestClasses(variables, TakeFirstRounds(best_.plan, prefix.rounds),
+                                         is_whole && prefix.price > 0 ? 1 / prefix.price : 0,
+                                         kBoundShare, &state_);
       bound += prefix.price * static_cast<double>(best.lower_bound);
       result_.lower_bound = static_cast<int64_t>(grid_.has_prices() ? kRounding * bound : bound);
       if (is_whole) classes_ = std::move(best.classes);
@@ -169,8 +166,8 @@ class ClassSearch {
   }
 
   void SearchAmongMembers(bool in_neighbours) {
-    result_.plan = SearchAmong(graph_, grid_, variables_, ListMembers(in_neighbours), best_,
-                               kPlanShare, "orders", &state_);
+    result_.plan =
+        SearchAmong(variables_, ListMembers(in_neighbours), best_, kPlanShare, "orders", &state_);
   }
 
   /*! \brief The number of neighbouring rounds with different choices. */
@@ -211,10 +208,9 @@ class ClassSearch {
     return members;
   }
 
-  const Graph& graph_;
+  const SearchVariables& variables_;
   const WorkerGrid& grid_;
   const Hints& hints_;
-  const SearchVariables& variables_;
   const FoundPlan& best_;
   Sequences best_choices_;  // by variable
   ExactState& state_;
@@ -225,10 +221,9 @@ class ClassSearch {
 
 }  // namespace
 
-ClassSearchResult SearchClasses(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
-                                const SearchVariables& variables, const FoundPlan& best,
-                                ExactState* state) {
-  return ClassSearch(graph, grid, hints, variables, best, state).Run();
+ClassSearchResult SearchClasses(const SearchVariables& variables, const Hints& hints,
+                                const FoundPlan& best, ExactState* state) {
+  return ClassSearch(variables, hints, best, state).Run();
 }
 
 }  // namespace tofu

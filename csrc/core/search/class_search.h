@@ -30,12 +30,12 @@ struct ClassSearchResult {
 };
 
 /*!
- * \brief Bound the cost of all plans, and look for a better plan than `best`.
+ * \brief Bound the cost of all plans, and look for a better plan than `best`. `variables` has these
+ * `hints`.
  *
  * The searches take a share of the effort of `state`, which only counts it.
  */
-ClassSearchResult SearchClasses(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
-                                const SearchVariables& variables, const FoundPlan& best,
-                                ExactState* state);
+ClassSearchResult SearchClasses(const SearchVariables& variables, const Hints& hints,
+                                const FoundPlan& best, ExactState* state);
 
 }  // namespace tofu

@@ -119,9 +119,9 @@ std::optional<Hints> JoinHints(const Hints& hints, const JoinedRounds& joined) {
   return coarse;
 }
 
-SearchResult RefinePlan(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
+SearchResult RefinePlan(const SearchVariables& variables, const Hints& hints,
                         const Assignment& coarse, const JoinedRounds& joined) {
-  const SearchVariables variables(graph, grid, hints);
+  const Graph& graph = variables.graph();
   Hints fixed = hints;
   const auto fix = [&](int variable, int id, const std::vector<int>& choices, ChoicesById* by_id) {
     std::vector<int> repeated = RepeatChoices(choices, joined);
@@ -134,7 +134,7 @@ SearchResult RefinePlan(const Graph& graph, const WorkerGrid& grid, const Hints&
     fix(variables.OfOperator(id), id, coarse.operators[id], &fixed.operators);
   for (int id = 0; id < graph.num_tensors(); ++id)
     fix(variables.OfTensor(id), id, coarse.tensors[id], &fixed.tensors);
-  return SearchRecursive(graph, grid, fixed, {});
+  return SearchRecursive(SearchVariables(variables, variables.grid(), fixed), {});
 }
 
 }  // namespace tofu

@@ -35,13 +35,13 @@ WorkerGrid JoinRounds(const WorkerGrid& grid, const JoinedRounds& joined);
 std::optional<Hints> JoinHints(const Hints& hints, const JoinedRounds& joined);
 
 /*!
- * \brief Return a plan for `grid` that follows the plan of a coarse grid.
+ * \brief Return a plan for the grid of `variables` that follows the plan of a coarse grid.
  *
- * If the coarse plan replicates a tensor that the grid can split, or does not meet a hint, the
- * recursive search chooses again.
+ * If the coarse plan replicates a tensor that the grid can split, or does not meet one of the
+ * `hints`, the recursive search chooses again.
  * \throws like SearchRecursive
  */
-SearchResult RefinePlan(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
+SearchResult RefinePlan(const SearchVariables& variables, const Hints& hints,
                         const Assignment& coarse, const JoinedRounds& joined);
 
 }  // namespace tofu

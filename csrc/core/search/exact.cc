@@ -63,8 +63,7 @@ class ExactSearch {
     if (is_large) SearchOnLargeGrid();
     if (is_large && is_proved()) return MakeResult();
     try {
-      problem_ = BuildExactProblem(graph_, grid_, variables_, Ceiling(),
-                                   {MostEntries(), limits_.max_bytes},
+      problem_ = BuildExactProblem(variables_, Ceiling(), {MostEntries(), limits_.max_bytes},
                                    [this] { state_.Report("tables"); });
       CountTables();
       Solve();
@@ -106,8 +105,8 @@ class ExactSearch {
 
   void FindRecursivePlan() {
     try {
-      const SearchResult found = SearchRecursive(
-          graph_, grid_, hints_, [this](int, int64_t) { state_.Report("recursive"); });
+      const SearchResult found =
+          SearchRecursive(variables_, [this](int, int64_t) { state_.Report("recursive"); });
       result_.recursive_bytes = found.total_bytes();
       Offer(found);
     } catch (const std::runtime_error&) {
@@ -120,7 +119,7 @@ class ExactSearch {
   void OfferGivenPlan() {
     if (offered_ == nullptr) return;
     const JoinedRounds separate(grid_.num_rounds(), 1);
-    TryOffer([&] { return RefinePlan(graph_, grid_, hints_, *offered_, separate); });
+    TryOffer([&] { return RefinePlan(variables_, hints_, *offered_, separate); });
   }
 
   bool Offer(const SearchResult& found) { return Offer(found.assignment, found.total_bytes()); }
@@ -158,7 +157,7 @@ class ExactSearch {
       state_.Report("coarse grids");
       plans.push_back({std::numeric_limits<int64_t>::max(), joined});
       TryOnCoarseGrid(joined, [&](const WorkerGrid& coarse, const Hints& hints) {
-        const SearchResult found = SearchRecursive(graph_, coarse, hints, {});
+        const SearchResult found = SearchRecursive(SearchVariables(variables_, coarse, hints), {});
         plans.back().bytes = found.total_bytes();
         return found;
       });
@@ -176,7 +175,7 @@ class ExactSearch {
     TryOffer([&] {
       SearchResult found = search(JoinRounds(grid_, joined), *hints);
       if (start_ && found.total_bytes() >= start_->bytes) return found;  // is not taken
-      return RefinePlan(graph_, grid_, hints_, found.assignment, joined);
+      return RefinePlan(variables_, hints_, found.assignment, joined);
     });
   }
 
@@ -231,8 +230,8 @@ class ExactSearch {
       variants.push_back(of_variable);
     }
     try {
-      const std::optional<FoundPlan> found = SearchAmong(
-          graph_, grid_, variables_, std::move(variants), *start_, kShare, "two rounds", &state_);
+      const std::optional<FoundPlan> found =
+          SearchAmong(variables_, std::move(variants), *start_, kShare, "two rounds", &state_);
       return found && Offer(found->plan, found->bytes);
     } catch (const std::length_error&) {
       return false;
@@ -250,8 +249,7 @@ class ExactSearch {
   }
 
   void SearchByClasses() {
-    const ClassSearchResult found =
-        SearchClasses(graph_, grid_, hints_, variables_, *start_, &state_);
+    const ClassSearchResult found = SearchClasses(variables_, hints_, *start_, &state_);
     state_.RaiseBound(found.lower_bound);
     if (found.plan) Offer(found.plan->plan, found.plan->bytes);
   }

@@ -33,18 +33,19 @@ std::vector<int> NumberShared(const std::vector<SharedSequences>& sequences) {
 
 class Tabulation {
  public:
-  Tabulation(const Graph& graph, const WorkerGrid& grid, const SearchVariables& variables,
-             Counting counting, int64_t ceiling, const ExactSize& size, double holding_share = 1)
-      : graph_(graph),
-        grid_(grid),
+  Tabulation(const SearchVariables& variables, Counting counting, int64_t ceiling,
+             const ExactSize& size, double holding_share = 1)
+      : graph_(variables.graph()),
+        grid_(variables.grid()),
         variables_(variables),
         counting_(counting),
         ceiling_(ceiling),
-        size_(graph, grid, size),
+        size_(graph_, grid_, size),
         holding_share_(holding_share),
-        tables_(graph, counting == Counting::kExact ? TabulateIncidence : BoundIncidence),
-        regions_(graph, grid) {
-    tables_.SetGrid(grid);
+        tables_(variables.incidences(),
+                counting == Counting::kExact ? TabulateIncidence : BoundIncidence),
+        regions_(graph_, grid_) {
+    tables_.SetGrid(grid_);
   }
 
   /*! \brief Throw std::length_error for a problem that is too large. `list_of` has numbers that are
@@ -324,20 +325,18 @@ class Tabulation {
 
 }  // namespace
 
-ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
-                               const SearchVariables& variables, int64_t ceiling,
+ExactProblem BuildExactProblem(const SearchVariables& variables, int64_t ceiling,
                                const ExactSize& size, const std::function<void()>& pause) {
-  Tabulation tabulation(graph, grid, variables, Counting::kExact, ceiling, size);
+  Tabulation tabulation(variables, Counting::kExact, ceiling, size);
   tabulation.CheckSize(variables.NumberSequences(),
                        [&](int variable) { return variables.CountSequences(variable); });
   return tabulation.Run(variables.Sequences(), pause);
 }
 
-ExactProblem BuildProblem(const Graph& graph, const WorkerGrid& grid,
-                          const SearchVariables& variables, std::vector<SharedSequences> sequences,
+ExactProblem BuildProblem(const SearchVariables& variables, std::vector<SharedSequences> sequences,
                           Counting counting, int64_t ceiling, const ExactSize& size,
                           const std::function<void()>& pause, double holding_share) {
-  Tabulation tabulation(graph, grid, variables, counting, ceiling, size, holding_share);
+  Tabulation tabulation(variables, counting, ceiling, size, holding_share);
   tabulation.CheckSize(NumberShared(sequences), [&](int variable) {
     return static_cast<double>(sequences[variable]->size());
   });

@@ -38,8 +38,7 @@ struct ExactProblem {
  * \throws std::length_error before the problem exceeds `size`, std::invalid_argument for hints
  * that cannot be met
  */
-ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
-                               const SearchVariables& variables, int64_t ceiling,
+ExactProblem BuildExactProblem(const SearchVariables& variables, int64_t ceiling,
                                const ExactSize& size, const std::function<void()>& pause);
 
 /*! \brief The cost of a pair of sequences: what IncidenceBytes returns, or a lower bound for all
@@ -49,8 +48,7 @@ enum class Counting { kExact, kByClass };
 /*! \brief Tabulate the problem over some sequences of each variable. Throws like
  * BuildExactProblem. If costs are lower bounds, tables that are too large are left out instead.
  * `holding_share` is the counted share of the costs of memory. */
-ExactProblem BuildProblem(const Graph& graph, const WorkerGrid& grid,
-                          const SearchVariables& variables, std::vector<SharedSequences> sequences,
+ExactProblem BuildProblem(const SearchVariables& variables, std::vector<SharedSequences> sequences,
                           Counting counting, int64_t ceiling, const ExactSize& size,
                           const std::function<void()>& pause, double holding_share = 1);
 

@@ -20,7 +20,7 @@ class GreedySearch {
       : graph_(graph),
         grid_(grid),
         variables_(graph, grid, hints),
-        tables_(graph),
+        tables_(variables_.incidences()),
         values_(variables_.size(), kUnknown),
         incidences_of_(variables_.size()) {
     tables_.SetGrid(grid);

@@ -17,11 +17,11 @@ namespace {
 
 class RecursiveSearch {
  public:
-  RecursiveSearch(const Graph& graph, const WorkerGrid& grid, const Hints& hints)
-      : graph_(graph),
-        grid_(grid),
-        variables_(graph, grid, hints),
-        tables_(graph),
+  explicit RecursiveSearch(const SearchVariables& variables)
+      : graph_(variables.graph()),
+        grid_(variables.grid()),
+        variables_(variables),
+        tables_(variables.incidences()),
         histories_(variables_.size()),
         ties_(variables_.size()) {
     FindPairs();
@@ -157,7 +157,7 @@ class RecursiveSearch {
 
   const Graph& graph_;
   const WorkerGrid& grid_;
-  SearchVariables variables_;
+  const SearchVariables& variables_;
   CostTables tables_;
   std::vector<std::vector<int>> histories_;  // by variable: its choices so far
   std::vector<std::pair<int, int>> pairs_;   // (operator variable, tensor variable)
@@ -169,7 +169,11 @@ class RecursiveSearch {
 
 SearchResult SearchRecursive(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
                              const SearchProgress& progress) {
-  return RecursiveSearch(graph, grid, hints).Run(progress);
+  return SearchRecursive(SearchVariables(graph, grid, hints), progress);
+}
+
+SearchResult SearchRecursive(const SearchVariables& variables, const SearchProgress& progress) {
+  return RecursiveSearch(variables).Run(progress);
 }
 
 }  // namespace tofu

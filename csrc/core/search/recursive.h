@@ -42,4 +42,7 @@ using SearchProgress = std::function<void(int, int64_t)>;
 SearchResult SearchRecursive(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
                              const SearchProgress& progress);
 
+/*! \brief Find a plan for the grid and the hints of `variables`. Throws like the first function. */
+SearchResult SearchRecursive(const SearchVariables& variables, const SearchProgress& progress);
+
 }  // namespace tofu

@@ -39,17 +39,17 @@ ExactSize MakeSize(const ExactLimits& limits, double additions_per_entry) {
   return {static_cast<size_t>(std::min<double>(affordable, kMaxExactEntries)), limits.max_bytes};
 }
 
-std::optional<FoundPlan> SearchAmong(const Graph& graph, const WorkerGrid& grid,
-                                     const SearchVariables& variables,
+std::optional<FoundPlan> SearchAmong(const SearchVariables& variables,
                                      std::vector<SharedSequences> sequences, const FoundPlan& best,
                                      double share, const char* stage, ExactState* state) {
+  const double additions = CountAdditions(variables.grid());
   const ExactLimits limits = state->MakeLimits(share);
   const ExactProgress report = [&](const std::string&, int64_t, int64_t) { state->Report(stage); };
   ExactState part(limits, report);
   ExactProblem problem =
-      BuildProblem(graph, grid, variables, std::move(sequences), Counting::kExact, best.bytes + 1,
-                   MakeSize(limits, CountAdditions(grid)), [&] { state->Report(stage); });
-  part.Spend(CountAdditions(grid) * static_cast<double>(problem.num_entries));
+      BuildProblem(variables, std::move(sequences), Counting::kExact, best.bytes + 1,
+                   MakeSize(limits, additions), [&] { state->Report(stage); });
+  part.Spend(additions * static_cast<double>(problem.num_entries));
   SolveProblem(FindValues(problem, variables, best.plan), &problem, &part);
   state->TakeEffort(part);
   if (part.bytes() >= best.bytes) return std::nullopt;

@@ -37,8 +37,7 @@ struct FoundPlan {
  * \return a plan that costs less than `best`, if one is found
  * \throws std::length_error if the tables take more than half of that effort
  */
-std::optional<FoundPlan> SearchAmong(const Graph& graph, const WorkerGrid& grid,
-                                     const SearchVariables& variables,
+std::optional<FoundPlan> SearchAmong(const SearchVariables& variables,
                                      std::vector<SharedSequences> sequences, const FoundPlan& best,
                                      double share, const char* stage, ExactState* state);
 

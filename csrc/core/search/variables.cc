@@ -15,7 +15,7 @@
 namespace tofu {
 
 SearchVariables::SearchVariables(const Graph& graph, const WorkerGrid& grid, const Hints& hints)
-    : graph_(graph), grid_(grid) {
+    : graph_(graph), grid_(grid), incidences_(std::make_shared<NumberedIncidences>(graph)) {
   const CanonicalLabels labels = ComputeLabels(graph);
   std::vector<int> of_root(std::max(graph.num_tensors(), graph.num_operators()), -1);
   for (int id = 0; id < graph.num_tensors(); ++id) {
@@ -42,15 +42,31 @@ SearchVariables::SearchVariables(const Graph& graph, const WorkerGrid& grid, con
     of_operator_.push_back(variable);
     labels_[variable] += HashCombine(4, labels.operators[id]);
   }
+  AddHints(hints);
+}
+
+SearchVariables::SearchVariables(const SearchVariables& known, const WorkerGrid& grid,
+                                 const Hints& hints)
+    : graph_(known.graph_),
+      grid_(grid),
+      incidences_(known.incidences_),
+      subjects_(known.subjects_),
+      labels_(known.labels_),
+      of_operator_(known.of_operator_),
+      of_tensor_(known.of_tensor_) {
+  AddHints(hints);
+}
+
+void SearchVariables::AddHints(const Hints& hints) {
   hints_.resize(subjects_.size());
   hint_names_.resize(subjects_.size());
   for (const auto& [id, hint] : hints.tensors) {
-    AddHint("tensor " + std::to_string(id), of_tensor_[graph.CheckTensor(id)], hint,
-            grid.num_rounds());
+    AddHint("tensor " + std::to_string(id), of_tensor_[graph_.CheckTensor(id)], hint,
+            grid_.num_rounds());
   }
   for (const auto& [id, hint] : hints.operators) {
-    AddHint("operator " + std::to_string(id), of_operator_[graph.CheckOperator(id)], hint,
-            grid.num_rounds());
+    AddHint("operator " + std::to_string(id), of_operator_[graph_.CheckOperator(id)], hint,
+            grid_.num_rounds());
   }
   FindHintsThatReplicate();
 }

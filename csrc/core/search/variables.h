@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/cost/cost.h"
+#include "core/cost/tables.h"
 #include "core/geometry/geometry.h"
 #include "core/graph/graph.h"
 
@@ -36,6 +37,13 @@ class SearchVariables {
    * contradict each other */
   SearchVariables(const Graph& graph, const WorkerGrid& grid, const Hints& hints);
 
+  /*! \brief The variables of the same graph, for another grid. Throws like the first constructor.
+   */
+  SearchVariables(const SearchVariables& known, const WorkerGrid& grid, const Hints& hints);
+
+  const Graph& graph() const { return graph_; }
+  const WorkerGrid& grid() const { return grid_; }
+  const SharedIncidences& incidences() const { return incidences_; }
   int size() const { return static_cast<int>(subjects_.size()); }
   int OfOperator(int op) const { return of_operator_[op]; }
   int OfTensor(int tensor) const { return of_tensor_[tensor]; }
@@ -106,6 +114,7 @@ class SearchVariables {
    */
   std::vector<int> LeaveHintPossible(int variable, std::vector<int> history,
                                      const std::vector<int>& choices) const;
+  void AddHints(const Hints& hints);
   /*! \brief Find the hints that can be met only if free rounds before them replicate. */
   void FindHintsThatReplicate();
   void AddHint(const std::string& name, int variable, const std::vector<int>& hint, int num_rounds);
@@ -135,6 +144,7 @@ class SearchVariables {
 
   const Graph& graph_;
   const WorkerGrid& grid_;
+  SharedIncidences incidences_;
   std::vector<Subject> subjects_;
   std::vector<uint64_t> labels_;
   std::vector<int> of_operator_;
