@@ -92,7 +92,7 @@ class Graph:
     def copy(self) -> Graph:
         """Return an independent copy."""
     def share_choices(self, bound: Sequence[tuple[int, int]]) -> None:
-        """For each pair (later, earlier) of operators, split the later one like the earlier one."""
+        """Split the operators of each pair in `bound` alike. A pair is (later operator, earlier operator)."""
     def tie_tensors(self, a: int, b: int) -> None:
         """Give both tensors the same split. Raise ValueError if their shapes differ, or only one is replicable."""
     def hold(self, tensor: int, price: float) -> None:
@@ -129,10 +129,10 @@ class SearchResult:
 
     @property
     def operators(self) -> Int32Array:
-        """The axis that each round splits, as an array [operators, rounds]."""
+        """The axis of each operator that each round splits, as an array [operators, rounds]."""
     @property
     def tensors(self) -> Int32Array:
-        """The dimension that each round splits, as an array [tensors, rounds]."""
+        """The dimension of each tensor that each round splits, as an array [tensors, rounds]."""
     @property
     def round_bytes(self) -> list[int]:
         """The cost that each round adds. The sum is the cost of the plan."""
@@ -170,7 +170,7 @@ class Cost:
     def round_bytes(self) -> list[int]: ...
     @property
     def items(self) -> list[tuple[int, int, int, int, bool]]:
-        """(group, tensor, phase, bytes, is_output) of each transfer. The bytes add up to the total."""
+        """A tuple (group, tensor, phase, bytes, is_output) for each transfer. The bytes add up to the total."""
 
 def search_recursive(
     graph: Graph,
@@ -314,11 +314,11 @@ def worker_group(worker: int) -> str:
     """Return the group of a worker's nodes in an execution graph."""
 
 def shard_name(whole: str, worker: int) -> str:
-    """Return the name of a worker's shard of a tensor, or of its copy of an operator."""
+    """Return the name of a worker's copy of an operator, or of its shard of a tensor."""
 
 def program_tables(program: Int64Array) -> dict[str, Any]:
-    """Decode a program into tables: a dictionary with `workers`, and an array for each column.
+    """Decode a program into tables. Raise ValueError if it cannot be decoded.
 
-    `csrc/core/program/program_tables.h` describes the columns. Shapes and boxes are [rows, dimensions]. Raise
-    ValueError if the program cannot be decoded.
+    The result has the number of `workers`, and an array for each column (`csrc/core/program/program_tables.h`). Columns
+    of shapes and positions have a row for each item, with a number for each dimension.
     """

@@ -107,7 +107,7 @@ class Backend(Protocol):
     ) -> None:
         """Raise InternalError if `execution`, a graph from `build`, is wrong. By default, do nothing.
 
-        For example, it must transfer `communication_bytes` between workers.
+        For example, the graph must transfer `communication_bytes` between workers.
         """
         return
 

@@ -59,7 +59,7 @@ ENGINES = (MXNET, JAX)
 
 
 def find_engine(model: Any) -> Registration | None:
-    """Return the engine for a model, JAX for plain functions, or None if the type is unknown."""
+    """Return the engine for a model, or None if the type is unknown. Plain functions are JAX models."""
     if _is_made_by_mxnet(model):
         return MXNET
     defining_engine = next((engine for engine in ENGINES if engine.defines(model)), None)
@@ -72,5 +72,5 @@ def _is_made_by_mxnet(model: Any) -> bool:
 
 
 def find_engine_of_file(name: str) -> Registration:
-    """Return JAX for "step.py" and "step.py:function", otherwise MXNet."""
+    """Return JAX for a Python file, such as "step.py" or "step.py:function", otherwise MXNet."""
     return next((engine for engine in ENGINES if engine.reads(name)), MXNET)

@@ -96,7 +96,7 @@ def raise_together(error: type[TofuError], headline: str, problems: Iterable[str
 
 
 def find_similar_names(name: str, known: Collection[str]) -> list[str]:
-    """Return up to three of the `known` names that the user may have meant by `name`.
+    """Return up to three names in `known` that are similar to `name`.
 
     For "weight", names such as "folder/weight" come first, then names with similar spelling.
     """
@@ -111,19 +111,22 @@ def on_one_line(error: object) -> str:
 
 
 def suggest(name: str, known: Collection[str], ending: str = "") -> str:
-    """Return a text such as " (did you mean weight?)", or "" if no `known` name is similar."""
+    """Return a question such as " (did you mean weight?)", or "" if no `known` name is similar."""
     near = get_close_matches(name, known, n=1)
     return f" (did you mean {near[0]}{ending}?)" if near else ""
 
 
 def suggest_several(name: str, known: Collection[str]) -> str:
-    """Return "; did you mean weight, bias?" if `known` has similar names, otherwise "."."""
+    """Return the end of a sentence that suggests similar names.
+
+    It is "; did you mean weight, bias?", or "." if no `known` name is similar.
+    """
     near = get_close_matches(name, known)
     return f"; did you mean {', '.join(near)}?" if near else "."
 
 
 def explain_call(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator. If the decorated function gets wrong arguments, the error shows `example`."""
+    """Return a decorator that adds `example` to errors about wrong arguments of a function."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = signature(function)

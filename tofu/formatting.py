@@ -25,7 +25,7 @@ def format_count(count: int, noun: str) -> str:
 
 
 def format_workers(factors: Sequence[int]) -> str:
-    """Return "6 workers (3 x 2)" for the factors 3 and 2."""
+    """Return a number of workers and its factors: "6 workers (3 x 2)"."""
     rounds = f" ({' x '.join(map(str, factors))})" if factors else ""
     return f"{format_count(prod(factors), 'worker')}{rounds}"
 

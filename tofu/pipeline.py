@@ -166,12 +166,12 @@ class Partition:
 
     @property
     def problem(self) -> Problem:
-        """The search problem for the graph that runs."""
+        """The graph that runs and the possible splits of its operators, as the input of a search."""
         return self.choices.problem
 
     @property
     def searched(self) -> Choices:
-        """The split that the search selected, in which smaller operators may replace an operator."""
+        """The split that the search selected. Its graph may have smaller operators in place of an operator."""
         return self.selection.choices
 
     @property

@@ -80,14 +80,14 @@ def is_integer(value: Any) -> bool:
 
 
 def read_integer(value: Any, what: str, least: int = 0, most: int = LARGEST_COUNT) -> int:
-    """Return `value` if it is an integer from `least` to `most`."""
+    """Return `value`. Raise ValueError unless it is an integer from `least` to `most`."""
     if not is_integer(value) or not least <= value <= most:
         raise ValueError(f"{what} is {show(value)}, not an integer from {least} to {most}")
     return int(value)
 
 
 def read_positive(value: Any, what: str) -> float:
-    """Return `value` as a float if it is a finite number above 0."""
+    """Convert a positive, finite number to a float. Raise ValueError for other values."""
     if not _is_number(value) or value == 0:
         raise ValueError(f"{what} is {show(value)}, not a positive number")
     if not isfinite(1 / float(value)):
@@ -96,7 +96,7 @@ def read_positive(value: Any, what: str) -> float:
 
 
 def read_not_negative(value: Any, what: str) -> float:
-    """Return `value` as a float if it is a finite number, 0 or above."""
+    """Convert 0 or a positive, finite number to a float. Raise ValueError for other values."""
     if not _is_number(value):
         raise ValueError(f"{what} is {show(value)}, not a number from 0 on")
     return float(value)
@@ -107,35 +107,35 @@ def _is_number(value: Any) -> bool:
 
 
 def read_boolean(value: Any, what: str) -> bool:
-    """Return `value` if it is true or false."""
+    """Return `value`. Raise ValueError unless it is True or False."""
     if not isinstance(value, bool):
         raise ValueError(f"{what} is {show(value)}, neither true nor false")
     return value
 
 
 def read_string(value: Any, what: str) -> str:
-    """Return `value` if it is a string."""
+    """Return `value`. Raise ValueError unless it is a string."""
     if not isinstance(value, str):
         raise ValueError(f"{what} is {show(value)}, not a text")
     return value
 
 
 def read_list(value: Any, what: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
-    """Return a list as a tuple, with each item converted by `read`."""
+    """Convert each item of a list by `read`, and return a tuple."""
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"{what} is {show(value)}, not a list")
     return tuple(read(item, what) for item in value)
 
 
 def read_mapping(value: Any, what: str, read: Callable[[Any, str], T]) -> dict[str, T]:
-    """Return a JSON object as a dictionary, with each value converted by `read`."""
+    """Convert each value of a JSON object by `read`, and return a dictionary."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise ValueError(f"{what} is {show(value)}, not a mapping of names")
     return {name: read(item, f"{what} of {show(name)}") for name, item in value.items()}
 
 
 def read_object(value: Any, what: str, known: Collection[str]) -> Mapping[str, Any]:
-    """Return `value` if it is a JSON object whose fields are all in `known`."""
+    """Return `value`. Raise ValueError unless it is a JSON object whose fields are all in `known`."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{what} is {show(value)}, not an object with fields")
     for name in value:

@@ -27,5 +27,5 @@ def find_cells(tensors, literals):
 
 
 def numbered(name, count):
-    """Return "i0 i1" for `name` "i" and `count` 2."""
+    """Return numbered names: "i0 i1" for `name` "i" and `count` 2."""
     return " ".join(f"{name}{d}" for d in range(count))

@@ -1,9 +1,9 @@
 """Attention scores and weighted sums, from interleaved queries, keys and values, and their gradients.
 
 The first input has the shape (time, batch, numbers). A row of numbers has the query, the key and the value of head 0,
-`d` numbers each, then those of head 1, and so on. MXNet's scores have the shape (batch x heads, time, time of the
-keys). They can only be split by batch. Tofu's operators (`tofu/mxnet/lowerings/attention_heads.py`) use (batch, heads,
-time, time of the keys), which can also be split by heads.
+then the same for head 1, and so on. Each has `d` numbers. MXNet's scores have the shape (batch x heads, time, time of
+the keys). They can only be split by batch. Tofu's operators (`tofu/mxnet/lowerings/attention_heads.py`) use (batch,
+heads, time, time of the keys), which can also be split by heads.
 """
 
 from tdl_ops.mxnet import op

@@ -25,7 +25,7 @@ def apply(function, *tensors, names="i j", own=2, result=None):
 
 
 def mirrored(function, is_lower):
-    """Turn a function of lower triangles into a function of upper triangles, unless `is_lower` is True."""
+    """Return `function` if `is_lower` is True. Otherwise, convert it from lower to upper triangles."""
     return function if is_lower else lambda *matrices: function(*(matrix.T for matrix in matrices)).T
 
 

@@ -116,9 +116,9 @@ def backward_batch_norm_v1(
 
 
 def last(tensor, axis):
-    """Return (2, "i0 i1 k", "i0 i1 one") for a tensor of 3 dimensions and axis=-1.
+    """Return the axis, the names of the tensor's dimensions, and the names after a sum over the axis.
 
-    These are the axis, and the names of the dimensions of the tensor and of its sum over the axis.
+    For 3 dimensions and axis=-1, these are (2, "i0 i1 k", "i0 i1 one").
     """
     axis %= tensor.ndim
     names = [f"i{d}" for d in range(tensor.ndim)]

@@ -5,7 +5,7 @@ from tofu.tdl import Sum, merge, output, scatter
 
 
 def _as_tuple(bounds):
-    """Return (2,) for 2, because mx.np writes begin=2 for x[2:5]."""
+    """Convert a number to a tuple, because mx.np writes begin=2 for x[2:5]."""
     return bounds if isinstance(bounds, tuple) else (bounds,)
 
 

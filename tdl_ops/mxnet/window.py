@@ -62,7 +62,7 @@ def read_layout(layout):
 
 
 def numbered(name, n):
-    """Return "y0 y1" for `name` "y" and `n` = 2."""
+    """Return numbered names: "y0 y1" for `name` "y" and `n` = 2."""
     return " ".join(f"{name}{d}" for d in range(n))
 
 

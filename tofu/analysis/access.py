@@ -108,7 +108,7 @@ class OutputAccess:
 
 
 class Move(NamedTuple):
-    """An input that an operator copies to an output, shifted by `distances[d]` elements along each dimension d."""
+    """An input that an operator copies to an output. Elements move by `distances[d]` along dimension d."""
 
     input: int
     distances: tuple[int, ...]

@@ -6,7 +6,7 @@
 - `where(position(v) == x, value, 0)` selects one element, and counts as one lookup.
 
 A *contraction* is a sum of products in which each factor is used several times, such as a matrix product or a
-convolution. The time of its kernel depends on arithmetic. The time of all other kernels depends on memory.
+convolution.
 """
 
 from __future__ import annotations

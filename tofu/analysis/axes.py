@@ -4,9 +4,6 @@ On each worker, the framework's own kernel runs on a part of the tensors. An axi
 computes the same part of the result. The kernel sees only the shapes of its part, and counts positions from zero. So
 this module evaluates the description at the whole shapes and at the shapes of a part. It rejects the axis if the
 lengths, strides or offsets along other axes differ.
-
-If several variables index one dimension, the inner variable is a *nested* axis. It can be split only after the outer
-variables were split into parts of length 1.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class AffineIndex:
     constant: sympy.Expr
 
     def infer_interval(self) -> tuple[sympy.Expr, sympy.Expr]:
-        """Return the smallest and the largest value of the index, over all values of its variables."""
+        """Return the smallest and the largest possible value of the index."""
         lower, upper = self.constant, self.constant
         for name, coefficient in self.terms.items():
             reach = coefficient * (extent_symbol(f"{name}.extent") - 1)

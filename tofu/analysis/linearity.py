@@ -16,7 +16,7 @@ from tofu.tdl.walk import walk
 
 
 class NotLinearError(Exception):
-    """Error for an output that is not linear in a sum. The message states the reason."""
+    """The output is no linear function of a sum, so the sum cannot be split. The message states the reason."""
 
 
 def find_variables(value: tdl.Value) -> frozenset[str]:
@@ -88,7 +88,7 @@ def is_zero(value: tdl.Value) -> bool:
 class MovedElement(NamedTuple):
     """An input element that an operator copies to an output.
 
-    If `chosen` is ("i", 2), output elements with i = 2 are copies, and output elements with other i are zero.
+    `chosen` selects the copies. If it is ("i", 2), output elements with i = 2 are copies, and others are zero.
     """
 
     element: tdl.Element

@@ -2,8 +2,6 @@
 
 Such an operator shifts each input by a fixed distance. Workers can read the shifted elements directly from each other.
 The operator's kernel often cannot compute a part of the output, because it counts positions from zero.
-
-The inputs of a stack have one dimension less than the output: each input is one slice of the output.
 """
 
 from __future__ import annotations
@@ -33,10 +31,10 @@ class AbsentElement(NamedTuple):
 def find_absent(
     pattern: Pattern, indices_by_tensor: Sequence[list[Indices]], extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, ...] | None:
-    """Return, for each input and output, the dimension that it lacks, or None.
+    """Return the dimension of the other tensors that each input or output lacks, or None.
 
-    For example, each input of a stack lacks one dimension of the output. The result is None if the operator does more
-    than shift its inputs.
+    For example, each input of a stack lacks one dimension of the output. Return None if the operator does more than
+    shift its inputs.
     """
     if pattern.moved_elements is None:
         return None
@@ -66,7 +64,7 @@ def find_absent(
 
 
 def find_moves(pattern: Pattern, indices_by_tensor: Sequence[list[Indices]]) -> tuple[tuple[Move, ...], ...]:
-    """Return, for each output, the inputs that the operator copies or adds to it.
+    """Return the inputs that the operator copies or adds to each output.
 
     Return () if the operator does anything else.
     """

@@ -6,7 +6,7 @@ An index variable can never be split if
 - the output is not linear in the sum over it, or
 - it indexes one dimension of a tensor in two ways.
 
-`axes` finds further reasons, which depend on the shapes. A *reason* is a sentence for the user.
+`axes` finds further reasons, which depend on the shapes.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ MOST_DIGITS = 9  # a longer number is read as the name of an axis
 
 
 def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Return {"data": (64, 3, 224, 224)} for `data:64,3,224,224`. Raise TofuError for other texts."""
+    """Return the shape of each input, by name. Raise TofuError for texts unlike `data:64,3,224,224`."""
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name, _, extents = text.rpartition(":")
@@ -38,7 +38,7 @@ def read_bandwidths(text: str | None) -> Topology | None:
 
 
 def read_hints(texts: Sequence[str]) -> dict[str, Any]:
-    """Return {"fc1_weight": 0} for `fc1_weight=0`, and {"conv2": ("b", "co")} for `conv2=b,co`. Raise TofuError for other texts."""
+    """Return the hints, by name. Raise TofuError for texts unlike `fc1_weight=0` and `conv2=b,co`."""
     hints: dict[str, Any] = {}
     for text in texts:
         name, equals, choice = text.partition("=")
@@ -62,7 +62,10 @@ def _read_choice(text: str) -> Any:
 
 
 def read_optimizer(text: str) -> tuple[str | None, dict[str, Any]]:
-    """Return ("sgd", {"momentum": 0.9}) for `sgd,momentum=0.9`, and (None, {}) for `none`. Raise TofuError for other texts."""
+    """Return an optimizer's name and arguments. Raise TofuError for texts unlike `sgd,momentum=0.9`.
+
+    `none` gives (None, {}).
+    """
     name, *arguments = text.split(",")
     parameters: dict[str, Any] = {}
     for argument in arguments:
@@ -77,7 +80,7 @@ def read_optimizer(text: str) -> tuple[str | None, dict[str, Any]]:
 
 
 def read_attribute(text: str) -> tuple[str, str]:
-    """Return ("num_filter", "8") for `num_filter=8`. Raise TofuError for other texts."""
+    """Return the name and the value of an attribute. Raise TofuError for texts unlike `num_filter=8`."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise TofuError(f"--attribute {text!r} is not NAME=VALUE, for example num_filter=8.")
@@ -85,7 +88,10 @@ def read_attribute(text: str) -> tuple[str, str]:
 
 
 def read_extents(text: str, error_message: str) -> tuple[int, ...]:
-    """Return (64, 3) for `64,3`. Raise TofuError with `error_message` for anything but positive integers."""
+    """Return the extents in a text such as `64,3`.
+
+    Raise TofuError with `error_message` for anything but positive integers.
+    """
     try:
         extents = tuple(int(extent) for extent in text.strip("()").rstrip(",").split(","))
     except ValueError as error:

@@ -28,7 +28,7 @@ NVRTC = (
 
 
 class Finding(NamedTuple):
-    """The result of one check. `remedy` tells the user what to do; "" if the check passed."""
+    """The result of one check. `remedy` tells the user what to do. It is "" if the check passed."""
 
     subject: str
     found: str
@@ -53,7 +53,7 @@ def doctor() -> None:
 
 
 def examine() -> Iterator[Finding]:
-    """Run all checks, and yield a finding for each, failed or not."""
+    """Run all checks, and yield the result of each."""
     yield Finding("Tofu", f"{__version__} in {os.path.dirname(import_module('tofu').__file__ or '')}")
     yield Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield Finding("NumPy", _find_version("numpy"))

@@ -1,7 +1,4 @@
-"""Read the model and the planning options of a command. The name of the model's file determines the engine.
-
-A command decorated with `takes_model` receives both as one `ModelRequest`.
-"""
+"""Read the model and the planning options of a command. The name of the model's file determines the engine."""
 
 from __future__ import annotations
 
@@ -100,7 +97,7 @@ class ModelRequest(Protocol):
         """Return the same request for `workers` workers."""
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Simulate plans on `machine` for each number of workers in `counts`, and recommend one.
+        """Simulate plans on `machine` for each number of workers in `counts`, and recommend a plan.
 
         The optimizer stores `states` arrays for each weight. `report` is called with the name of each plan before the
         search.
@@ -124,9 +121,9 @@ def takes_model(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds the argument MODEL and the planning options to a command.
 
-    The command receives them as a `ModelRequest`. If `only` is an engine, models of other engines raise an error that
-    ends with the advice `instead`. `stores=False` leaves out `--uneven` and `--donate`. `context` is passed to the
-    engine's function `read_request`.
+    The command receives them as a `ModelRequest`. If `only` is an engine (MXNet or JAX), the command refuses other
+    models. The error then ends with the text `instead`. `stores=False` leaves out `--uneven` and `--donate`. `context`
+    is passed to the engine's function `read_request`.
     """
     options: tuple[Decorator, ...] = (MODEL, *PLANNING) if only == JAX else (MODEL, SHAPE, *PLANNING, UNROLL)
     if only != MXNET:

@@ -40,7 +40,7 @@ VERIFYING: tuple[Decorator, ...] = (
 def collect(case_results: Generator[Any, None, None], count: int, results: list[Any]) -> None:
     """Append `count` results to the list `results`. Print progress and problems on stderr.
 
-    A result has the name of its `case`, and a sentence for each of its `problems`. After an interrupt, `results` has the results so far.
+    A result has a name (`case`) and a list of sentences (`problems`). After Ctrl-C, `results` has the results so far.
     """
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
@@ -72,5 +72,5 @@ def print_outcome(
 
 
 def list_explained_cuts(results: Iterable[Any]) -> list[str]:
-    """Return a line for each correct split that Tofu rejects, with the reason."""
+    """Return a line for each correct split that Tofu rejects. The line states the reason."""
     return [f"{missing.op}: {missing.cut}: {reason}" for result in results for missing, reason in result.explained]

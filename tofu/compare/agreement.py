@@ -75,7 +75,7 @@ class Agreement:
 
     @property
     def agrees(self) -> bool:
-        """True if no tensor and no byte count differs. False if nothing was compared."""
+        """True if all tensors and byte counts agree. False if nothing was compared."""
         return (
             self.worst is not None and not self.differing and all(traffic.agrees for traffic in self.traffic.values())
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived. The program ends as if by Ctrl-C."""
+    """SIGTERM arrived. The program ends as after Ctrl-C."""
 
 
 @contextmanager

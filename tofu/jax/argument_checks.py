@@ -62,12 +62,12 @@ def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def list_weak(leaves: Sequence[Any]) -> WeakTypes:
-    """Return (True, False) for the leaves (0.1, np.ones(2)). True means JAX's weak type."""
+    """Return a bool for each leaf: True for Python numbers and other leaves of JAX's weak type."""
     return tuple(bool(getattr(leaf, "weak_type", type(leaf) in NUMBERS and type(leaf) is not bool)) for leaf in leaves)
 
 
 def describe_type_difference(planned: Step, step: Step) -> str:
-    """Return a description of the first type that differs between two traces, or ""."""
+    """Describe the first type that differs between two traces. Return "" if none differs."""
     planned_equations, equations = _list_types(planned), _list_types(step)
     for (_, planned_types), (line, types) in zip(planned_equations, equations, strict=False):
         if planned_types != types:

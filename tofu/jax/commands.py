@@ -59,7 +59,7 @@ class StepRequest:
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Recommend how many devices of a machine to use, from simulations with each number in `counts`."""
+        """Simulate the step on each number of devices in `counts`, and recommend a number."""
         return advise_source(self.source, self.over(1).settings, machine, counts, engine=self.engine, report=report)
 
     def verify(self, dtype: str | None, seed: int, **_: Any) -> Agreement:

@@ -93,7 +93,7 @@ class StepDeviceMemory:
 class StepMemory(MemoryComparison):
     """A table of the memory that a step needs on one device and on each worker.
 
-    `compiled` has the bytes that XLA reports for a worker, if the step was compiled.
+    If the step was compiled, `compiled` has the bytes that JAX's compiler reports for a worker.
     """
 
     heading = "memory of a step"

@@ -58,7 +58,7 @@ class DeferredStep:
         return self._planned_step
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Bind the step to an instance, if it is a method of a class."""
+        """Bind the step to an instance, as Python does for methods."""
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: Any, **named: Any) -> Any:

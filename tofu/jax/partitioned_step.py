@@ -279,7 +279,7 @@ class PartitionedStep:
     def memory_report(self, compile: bool = False) -> StepMemory:
         """Return a table of the memory that each device needs.
 
-        If `compile` is True, the step is compiled, and the table also shows the bytes that XLA reports.
+        If `compile` is True, also compile the step, and show the bytes that JAX's compiler reports.
         """
         predicted = predict_memory(self.partition)
         if not compile:

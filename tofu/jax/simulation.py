@@ -24,22 +24,10 @@ ONE_WORKER = 1
 
 
 def simulate(step: Any, *given: Any) -> Simulation:
-    """Predict the time of a step on a machine.
+    """Predict the time of a step on a machine, as `tofu.simulate` does.
 
-    A partitioned step is simulated on its workers, any other step on one device.
-
-    Parameters
-    ----------
-    step
-        A partitioned step, or a function of arrays.
-    *given
-        The machine: a name such as "8xH100", or the path of a file from `python -m tofu calibrate`. For a function,
-        first pass its arguments or their shapes: `simulate(function, (params, batch), "8xH100")`.
-
-    Raises
-    ------
-    TofuError
-        The machine is unknown or has too few devices, or the step cannot be traced.
+    A partitioned step is simulated on its workers, any other step on one device. `given` is the machine. For a
+    function, pass its arguments or their shapes before the machine. Raise TofuError for a wrong machine or step.
     """
     if isinstance(step, (PartitionedStep, DeferredStep)) and len(given) == 1:
         made = step.planned() if isinstance(step, DeferredStep) else step
@@ -50,23 +38,10 @@ def simulate(step: Any, *given: Any) -> Simulation:
 
 
 def advise(step: Any, *given: Any, workers: Sequence[int] = (), **options: Any) -> Advice:
-    """Recommend how many devices of a machine to use for a step, and a plan for them.
+    """Recommend a number of devices and a plan for a step, as `tofu.advise` does.
 
-    Parameters
-    ----------
-    step
-        A function of arrays.
-    *given
-        A tuple of example arguments or their shapes, then the machine, as in `simulate`.
-    workers
-        The numbers of devices to try. The default is 2, 4, 8, ... up to all devices.
-    **options
-        Options of planning, as in `tofu.jax.partition`: `hints`, `replicate`, `search_seconds`, `undescribed`.
-
-    Raises
-    ------
-    TofuError
-        The machine is unknown, an option is wrong, or the step cannot be planned.
+    `given` are the step's arguments or their shapes, and the machine. `workers` lists the numbers of devices to try.
+    `options` are `hints`, `replicate`, `search_seconds` and `undescribed`. Raise TofuError for wrong arguments.
     """
     example_args, machine = _read_given(step, given, "advise")
     return advise_source(_read(step, example_args), read_settings(ONE_WORKER, options), machine, workers)

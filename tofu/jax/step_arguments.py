@@ -42,7 +42,7 @@ class StepArguments:
         self._result_types: dict[WeakTypes, list[ValueType]] = {}
 
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Divide `values`, one for each array, into one list per argument."""
+        """Divide `values` into one list per argument. There is a value for each array."""
         return self._native.arguments_tree.split(values)
 
     def flatten(self, args: Sequence[Any]) -> list[Any]:

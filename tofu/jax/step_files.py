@@ -23,7 +23,7 @@ FORM = f"Write FILE.py:STEP, or FILE.py alone if the step is called {DEFAULT_STE
 
 @dataclass(frozen=True)
 class StepFile:
-    """A training step from a Python file. `name` is, for example, "train.py:step"."""
+    """A training step from a Python file, with a name such as "train.py:step"."""
 
     name: str
     step: Callable[..., Any]

@@ -1,7 +1,6 @@
 """Lowerings: rules that replace an operator by several smaller operators, called *parts* (decision 17).
 
-The kernels of the parts can often be split along an important axis, although the operator's own kernel cannot. Front
-ends provide the lowerings for a framework's operators.
+The kernels of the parts can often be split along an important axis, although the operator's own kernel cannot.
 """
 
 from tofu.lowering.expansion import lower

@@ -163,7 +163,7 @@ def read_trained(
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
     """Return a function that plans a task for `symbol`.
 
-    If it improves the plan, the function replaces operators. For example, cells replace an RNN.
+    The function may replace operators if this improves the plan, such as an RNN by cells.
     """
 
     def plan(task: Task) -> Partition:

@@ -1,1 +1,1 @@
-"""Planning: read the user's settings, and select a plan. The plan is passed by the user, remembered, or searched."""
+"""Planning: read the user's settings, and select a plan."""

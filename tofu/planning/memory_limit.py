@@ -93,9 +93,10 @@ class Tradeoff:
         return self._add(self.unlimited.choices)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
-        """Add the plan that minimises: bytes transferred + `held_price` * bytes stored.
+        """Find a plan for this price of memory, and add it.
 
-        The tensors in `split` are not replicated.
+        The search minimises bytes transferred + `held_price` * bytes stored. It does not replicate the tensors in
+        `split`.
         """
         unit = max(self.problem.arrangement.nanoseconds["prices"], default=1.0)
         return self._add(self._solve(self.problem.with_memory_price(held_price * unit, split), self.effort).choices)
@@ -116,7 +117,7 @@ class Tradeoff:
         return point
 
     def keep_regions(self, point: Point, tensors: Sequence[int]) -> Point:
-        """Add a copy of the plan `point`, in which workers keep elements of `tensors` after reading them."""
+        """Add a variant of the plan `point`. In it, workers keep elements of `tensors` that they have read."""
         return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
 
     def try_more_prices(self) -> None:

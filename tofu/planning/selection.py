@@ -113,7 +113,7 @@ def _select(
 def make_tradeoffs(
     problems: Sequence[Problem], settings: Settings, progress: Progress | None, measure: Measure
 ) -> list[Tradeoff]:
-    """Return, for each problem, an empty collection of plans that trade communication for memory."""
+    """Return a `Tradeoff` for each problem, still without plans."""
     algorithm = ALGORITHMS[settings.algorithm]
     seconds = settings.search_seconds / len(problems)
     whole, effort = Effort(seconds, progress), Effort(seconds / SEARCHES_OF_A_TRADEOFF, progress)

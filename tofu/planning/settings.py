@@ -54,7 +54,7 @@ class Option:
 
 
 def read_hints(hints: Any) -> Mapping[str, Any]:
-    """Return `hints` if it is a dictionary from names to splits, otherwise raise PlanError."""
+    """Return `hints`. Raise PlanError unless it is a dictionary from names to splits."""
     if not isinstance(hints, Mapping):
         raise PlanError(
             f"hints= maps names to dimensions or axes, for example hints={{'fc1_weight': 0}}; not {show_with_type(hints)}."
@@ -83,7 +83,7 @@ def read_plan(plan: Any) -> Plan:
 
 
 def read_choice(name: str, choices: Sequence[str], error: type[TofuError], value: Any) -> str:
-    """Return `value` if it is in `choices`, otherwise raise `error`."""
+    """Return `value`. Raise `error` unless it is in `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise error(f"{name}= must be one of {', '.join(map(repr, choices))}, not {show(value)}.")
     return str(value)

@@ -25,7 +25,7 @@ def align_workers(program: Program, factors: Sequence[int], find_shards: Callabl
     """Convert a program to instructions that all workers run together.
 
     `find_shards(tensor)` returns the region that each worker stores, as an array [workers, dimensions, (begin, end)].
-    Raises InternalError if workers need different instructions, for example because their arrays have different shapes.
+    Raises InternalError if workers need different instructions, such as for arrays of different shapes.
     """
     return _Aligner(program, find_shards).run(tuple(factors))
 

@@ -1,7 +1,6 @@
 """Checks that a program is correct, and an independent count of the bytes that it transfers.
 
-To stay independent, this module imports neither the search nor the analysis. It reads the graph and the program's
-tables.
+To stay independent, this module imports neither the search nor the analysis.
 """
 
 from __future__ import annotations

@@ -28,21 +28,27 @@ PARTIAL = -2
 
 
 class Slice(NamedTuple):
-    """A split without communication. Each worker keeps one part of `dimension`, by its position on the mesh axis `axis`."""
+    """A split without communication. Each worker keeps one part of `dimension`.
+
+    The workers form a grid (mesh). A worker's position along axis `axis` of the grid selects the part.
+    """
 
     axis: int
     dimension: int
 
 
 class AllGather(NamedTuple):
-    """An all-gather. Each worker receives the parts of `dimension` from all workers along the mesh axis `axis`."""
+    """An all-gather. Each worker receives the parts of `dimension` from all workers along axis `axis` of the mesh."""
 
     axis: int
     dimension: int
 
 
 class AllToAll(NamedTuple):
-    """An all-to-all. Workers along the mesh axis `axis` gather dimension `gathered` and split dimension `split`."""
+    """An all-to-all. Workers along axis `axis` of their grid (mesh) exchange parts of a tensor.
+
+    Before, dimension `gathered` is split over them. Afterwards, dimension `split` is split instead.
+    """
 
     axis: int
     gathered: int
@@ -245,7 +251,7 @@ def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...]
 
 
 def find_scatters(source_layout: Sequence[int], output_layout: Layout) -> list[tuple[int, int]]:
-    """Return the reduce-scatters from `source_layout` to `output_layout`, as pairs (axis, dimension)."""
+    """Return the reduce-scatters that lead from one layout to the other, as pairs (axis, dimension)."""
     layout, scatters = list(source_layout), []
     for axis, dimension in enumerate(output_layout):
         if layout[axis] == PARTIAL and dimension != REPLICATED and _splits_in_order(layout, output_layout, axis):
@@ -264,7 +270,7 @@ def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) ->
 def find_chain(
     source_layout: Layout, output_layout: Layout, factors: Sequence[int]
 ) -> list[Slice | AllGather | AllToAll] | None:
-    """Return collectives that change a tensor's split from `source_layout` to `output_layout`, or None."""
+    """Return collectives that lead from one layout of a tensor to the other, or None."""
     layout, chain = list(source_layout), list[Slice | AllGather | AllToAll]()
     while tuple(layout) != output_layout:
         candidates: list[Slice | AllGather | AllToAll] = []
@@ -289,7 +295,7 @@ def find_chain(
 def count_received(chain: Sequence[Slice | AllGather | AllToAll], elements: int, factors: Sequence[int]) -> float:
     """Return the number of elements that each worker receives in `chain`.
 
-    At first, the worker has `elements` elements.
+    `elements` is the number of elements that a worker has before the chain.
     """
     received = 0.0
     for collective in chain:
@@ -317,7 +323,7 @@ def _count_received_by_reduction(
 def find_rounds(pieces: Sequence[TransferPiece]) -> tuple[Round, ...]:
     """Group the transfers between workers into a few rounds. The transfers of a round run at the same time.
 
-    All workers add in the same order, so that their sums are bitwise equal.
+    Each worker adds partial sums in the same order. This makes the results equal to the last bit.
     """
     rounds: list[Round] = []
     kind_rounds, sending_rounds, receiving_rounds = (defaultdict[Hashable, int](int) for _ in range(3))  # bit per round

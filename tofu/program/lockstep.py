@@ -33,7 +33,7 @@ class ProgramValue:
 
     @property
     def shape(self) -> Shape:
-        """The shape of a worker's array. If shapes differ, the greatest length of each dimension."""
+        """The shape of the workers' arrays. If shapes differ, the greatest length of each dimension."""
         return tuple(max(end - begin for begin, end in bounds) for bounds in zip(*self.boxes, strict=True))
 
     @cached_property

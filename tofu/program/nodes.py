@@ -20,10 +20,10 @@ class Entry(NamedTuple):
 
 
 class PieceSource(NamedTuple):
-    """A region that a fetch copies to a `Piece` of its new array.
+    """A region of an input that a fetch reads for a `Piece` of its output.
 
-    It begins at `begin` in the fetch's input number `input`. `along[d]` is the dimension of the piece that corresponds
-    to dimension d of the input, or -1 if the region has length 1 there.
+    The region begins at `begin` in input number `input`. `along[d]` is the dimension of the piece that corresponds to
+    dimension d of the input, or -1 if the region has length 1 there.
     """
 
     input: int

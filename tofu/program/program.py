@@ -79,12 +79,12 @@ class Program:
 
     @cached_property
     def entry_tensor(self) -> npt.NDArray[np.int64]:
-        """The tensor of each entry (output array of a node)."""
+        """Number of the tensor to which each entry belongs. An entry is an output array of a node."""
         return self.tables.find_entry_tensors([operator.outputs for operator in self.graph.operators])
 
     @cached_property
     def entry_bytes(self) -> npt.NDArray[np.int64]:
-        """The bytes of each entry (output array of a node)."""
+        """Size in bytes of each entry. An entry is an output array of a node."""
         item_bytes = np.array([tensor.item_bytes for tensor in self.graph.tensors], np.int64)
         return np.asarray(self.tables.entry_shape.prod(axis=1) * item_bytes[self.entry_tensor])
 

@@ -59,12 +59,12 @@ class ProgramTables:
 
     @cached_property
     def entry_output(self) -> Column:
-        """The position of each entry (array) among its node's outputs."""
+        """For each entry (output array), its position among the outputs of its node."""
         return np.arange(len(self.entry_node)) - np.searchsorted(self.entry_node, self.entry_node)
 
     @cached_property
     def entry_worker(self) -> Column:
-        """The worker that stores each entry (output array)."""
+        """For each entry (output array), the worker that stores it."""
         return np.asarray(self.node_worker[self.entry_node])
 
     @cached_property
@@ -95,12 +95,12 @@ class ProgramTables:
 
     @cached_property
     def source_node(self) -> Column:
-        """The fetch node that reads each source region."""
+        """For each source region, the number of the fetch that reads it."""
         return np.asarray(self.piece_node[self.source_piece])
 
     @cached_property
     def source_entry(self) -> Column:
-        """The entry (array) that contains each source region."""
+        """For each source region, the number of the entry (array) that contains it."""
         return np.asarray(self.read_entry[self.source_read])
 
     @cached_property
@@ -111,7 +111,7 @@ class ProgramTables:
         return marks
 
     def find_entry_tensors(self, operator_outputs: Sequence[Sequence[int]]) -> Column:
-        """Return the tensor of each entry (array). `operator_outputs[2]` has the output tensors of operator 2."""
+        """Return the number of each entry's tensor. `operator_outputs` has the outputs of each operator."""
         first_output = np.cumsum([0, *map(len, operator_outputs)])
         outputs = np.array([tensor for tensors in operator_outputs for tensor in tensors], np.int64)
         tensors: Column = self.node_id[self.entry_node]

@@ -78,7 +78,7 @@ def check_layer(layer: str, graph: Graph) -> None:
 
 
 def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:
-    """Return, for each axis of the operator `layer`, the best plan that splits the operator along this axis.
+    """Return the best plan for each axis of the operator `layer`, if only this axis is split.
 
     The cheapest plan comes first. Hints and the memory limit are ignored, and `seconds` limits each search. Raises
     PlanError if the model has no such operator.

@@ -188,7 +188,10 @@ def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
 
 
 def explain_axis(access: OperatorAccess, axis: int) -> str:
-    """Return "dimension 1" if the axis is dimension 1 of the first result, or "summed over" if it is no dimension."""
+    """Return the dimension of the first result that an axis indexes, such as "dimension 1".
+
+    Return "summed over" for other axes.
+    """
     rows = access.outputs[0].rows
     dimensions = [d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)]
     return f"dimension {dimensions[0]}" if dimensions else "summed over"

@@ -26,7 +26,7 @@ class Device(Protocol):
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """The rows above the sum, such as {"parameters": 1024} for 1024 bytes."""
+        """Title and bytes of each row above the sum, such as {"parameters": 1024}."""
 
     @property
     def total(self) -> tuple[str, int]:
@@ -34,7 +34,7 @@ class Device(Protocol):
 
     @property
     def facts(self) -> Mapping[str, int | str]:
-        """Other rows, below the sum, such as {"all gradients": 4096} for 4096 bytes."""
+        """Title and bytes of each row below the sum, such as {"all gradients": 4096}."""
 
     @property
     def needed_bytes(self) -> int:
@@ -71,11 +71,14 @@ class MemoryComparison(ABC):
         """The worker that needs most memory, or the one device if there are no workers."""
 
     def fits(self, device_bytes: float | str) -> bool:
-        """Return True if every worker needs at most `device_bytes`, a number or a size like "12GB"."""
+        """Return True if no worker needs more than `device_bytes`, a number or a text such as "12GB"."""
         return self.largest.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def describe_fit(self, device_bytes: int) -> str:
-        """Report if `device_bytes` are enough for one device, and for the worker that needs the most memory."""
+        """Return text that states if `device_bytes` of memory are enough.
+
+        The first line is about one device, and the second about the worker that needs most memory.
+        """
         devices = {device.name: device for device in (self.columns[0][1], self.largest)}
         return "\n".join(
             f"{name} needs {format_bytes(device.needed_bytes)}: it "

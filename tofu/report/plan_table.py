@@ -103,7 +103,7 @@ def format_shape(shape: Sequence[int]) -> str:
 
 
 def format_choice(choice: Sequence[object]) -> str:
-    """Return ("b", None, "co") as the text "b, -, co"."""
+    """Return the split of each round as text: "b, -, co" for ("b", None, "co")."""
     return ", ".join(REPLICATED if split is None else str(split) for split in choice)
 
 

@@ -81,7 +81,7 @@ class Algorithm:
     def describe_optimality(self, cost: int, proofs: Sequence[Proof], orders: str = "") -> str:
         """Describe how close to optimal a plan with this cost is. `proofs` are lower bounds.
 
-        `orders` is appended, for example ", of 64 of 70 orders of the rounds".
+        `orders` ends the text. It states how many orders of the rounds were searched.
         """
         if cost == 0:
             return describe_gap(cost, 0)
@@ -139,7 +139,7 @@ def find_algorithm(name: Any) -> Algorithm:
 
 
 def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
-    """Return the proof with the highest `lower_bound <= cost`, or None."""
+    """Return the proof with the highest lower bound up to `cost`, or None without proofs."""
     usable = [proof for proof in proofs if proof is proofs[0] or (proof.lower_bound or 0) <= cost]
     return max(usable, key=lambda proof: proof.lower_bound or 0, default=None)
 
@@ -147,7 +147,7 @@ def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
 def describe_gap(cost: int, bound: int, among: str = "") -> str:
     """Return "optimal" or "within 2 % of a proven lower bound". Return "" without a bound.
 
-    `among` is appended, for example " among plans that treat equal time steps alike".
+    `among` ends the text. It names the plans for which the bound holds.
     """
     if cost == 0:
         return "optimal"

@@ -1,7 +1,4 @@
-"""Baseline algorithms that the paper compares with (section 7.3), for the same graph and with the same cost.
-
-The two hand-made plans are in `tofu.search.hand_plans`.
-"""
+"""Baseline algorithms that the paper compares with (section 7.3), for the same graph and with the same cost."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ ChoiceArray = npt.NDArray[np.int32]
 class FixedChoices(NamedTuple):
     """Splits of some operators and tensors that a search may not change.
 
-    Each list has an axis or a dimension for every round. In rounds with FREE, the search chooses.
+    Each list has an axis or a dimension for each prime factor of the number of workers (a *round*). FREE lets the
+    search choose.
     """
 
     operators: dict[int, list[int]]

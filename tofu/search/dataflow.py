@@ -1,4 +1,4 @@
-"""The edges of a graph, and classes of equal operators. They are used to find equal time steps and layers."""
+"""The edges of a graph, and classes of equal operators."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Dataflow:
     Attributes
     ----------
     producers
-        (o, n) for each tensor: it is output n of operator o. (-1, 0) for an argument.
+        For each tensor, the operator that computes it, and the number of the output. (-1, 0) for an argument.
     readers
-        Pairs (o, n) for each tensor: it is input n of operator o.
+        For each tensor, the operators that read it, as pairs (operator, number of the input).
     kinds
         A number for each operator, equal for operators with equal operations, attributes, shapes, types and phases.
     signatures

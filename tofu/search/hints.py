@@ -1,7 +1,4 @@
-"""Conversion of names to numbers, in hints (splits that the user fixes) and in plans.
-
-All errors are reported together.
-"""
+"""Conversion of names to numbers, in hints (splits that the user fixes) and in plans."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _c
 
 
 def list_replicable(graph: Graph) -> list[bool]:
-    """Return, for each tensor, True if it may be replicated.
+    """Return a bool for each tensor: True if it may be replicated.
 
     Small tensors, tensors inside a replaced operator, and tensors updated in place may be replicated.
     """

@@ -46,13 +46,14 @@ class Problem:
     native
         The graph in the native code's format. Equal operators may be split differently.
     make_search_graph
-        Function of equal parts. Returns a native graph in which these parts have equal splits.
+        Function that takes equal parts, and returns a native graph that splits them alike.
     rules
         The rules by which the engine splits and transfers data.
     layers
         The repeated layers that a search splits alike, if `rules.ties_layers` is True.
     period
-        If 1, all layers are split alike. If 2, layers 1, 3, 5, ... are split alike, and layers 2, 4, 6, ... are.
+        If 1, all layers are split alike. If 2, layers 1, 3, 5, ... are split alike, and layers 2, 4, 6, ... are split
+        alike.
     tied_steps
         The equal time steps that a search splits alike.
     always_ties

@@ -49,7 +49,7 @@ def _walk_orders(left: Counter[int], length: int) -> Iterator[tuple[int, ...]]:
 
 @cache
 def always_divides(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
-    """Return True if each factor divides one of the lengths, whichever lengths the earlier factors divided.
+    """Return True if each factor divides a length, whatever lengths the earlier factors divided.
 
     >>> always_divides((8, 3), (2, 2)), always_divides((4, 3), (2, 2, 2))
     (True, False)

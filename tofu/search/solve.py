@@ -54,7 +54,7 @@ DEFAULT_EFFORT = Effort()
 
 
 def read_seconds(seconds: Any) -> float:
-    """Return a user's `search_seconds`. Raise PlanError if it is not a number in range."""
+    """Return `search_seconds`. Raise PlanError unless it is a number in the allowed range."""
     is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
     if not is_number or not 0 <= seconds <= LONGEST_SEARCH_SECONDS:
         raise PlanError(
@@ -71,9 +71,9 @@ class Proof:
     Attributes
     ----------
     lower_bound
-        Each plan in the set transfers at least this many bytes. It is 0 until a search ends, and None without a proof.
+        No plan in the set has a lower cost. 0 if the search has proved nothing, None if it can prove nothing.
     among
-        The set of plans in words, such as " among plans that treat each repeated layer alike". Empty for all plans.
+        The set of plans in words, such as " among plans that treat each repeated layer alike". "" for all plans.
     """
 
     lower_bound: int | None
@@ -187,9 +187,9 @@ def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
 
 
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
-    """Complete fixed choices to a plan. The search is recursive, or exact if `exactly=True`.
+    """Find a plan that contains the fixed choices. Raise PlanError if no such plan exists.
 
-    Raises PlanError if no plan exists.
+    If `exactly` is True, use the exact search. Otherwise, use the recursive search.
     """
     request = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):

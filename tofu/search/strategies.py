@@ -159,7 +159,7 @@ _UNDESCRIBED = describe(lambda *tensors: lambda *i: 0.0)
 
 
 def make_whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason: str) -> OperatorAccess:
-    """Return the access of an operator that cannot be split, without axes. `reason` explains why."""
+    """Return an `OperatorAccess` without axes, for an operator that cannot be split. `reason` explains why."""
 
     def rows(shape: Shape) -> tuple[Row, ...]:
         return tuple(Row((), 0, extent) for extent in shape)

@@ -69,7 +69,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """{"prices": nanoseconds per byte, "latencies": nanoseconds before a read}, each with a number per level."""
+        """Nanoseconds per byte ("prices") and before a read ("latencies"), with a number for each round."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),
@@ -92,7 +92,7 @@ class Topology:
         return [{name: value for name, value in asdict(level).items() if value} for level in self.levels]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
-        """Return the possible orders of the prime factors of `workers`, each with the bandwidths of its rounds.
+        """Return an `Arrangement` for each possible order of the prime factors of `workers`.
 
         Raises PlanError if the levels do not fit this number of workers.
         """

@@ -21,18 +21,18 @@ Floats = npt.NDArray[np.float64]
 
 
 class Sample(NamedTuple):
-    """One measurement of a kernel.
+    """One measurement of a kernel, or of a fetch (a copy from other workers).
 
     Attributes
     ----------
     kind
         The kind of the kernel (`tofu.simulation.kernels.name_kind`).
     contracted
-        Operations in contractions such as matrix products. For a fetch, the bytes of added partial results.
+        Kernel: operations in contractions such as matrix products. Fetch: bytes of the partial results that it adds.
     other
-        Other operations. For a fetch, the number of contiguous runs that are read.
+        Kernel: other operations. Fetch: number of contiguous blocks that it reads.
     size
-        Bytes that the kernel reads and writes.
+        Bytes that are read and written.
     """
 
     kind: str

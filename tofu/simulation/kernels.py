@@ -60,8 +60,8 @@ class Rates:
     Attributes
     ----------
     contracted, other
-        Type such as "float32" -> operations per second, in contractions such as matrix products, and in other
-        arithmetic. Other types are as fast as "float32".
+        Operations per second for each type, such as "float32". `contracted` is for contractions such as matrix
+        products, and `other` for other arithmetic. Types that are not listed are as fast as "float32".
     memory
         Bytes per second of the device's memory.
     call, call_of_several
@@ -75,7 +75,7 @@ class Rates:
     cache
         Bytes of a processor's cache.
     measured
-        Kind of kernel (`name_kind`) -> its measured rates.
+        The measured rates of each kind of kernel (`name_kind`).
     """
 
     contracted: Mapping[str, float]

@@ -116,7 +116,7 @@ class Machine:
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:
-        """Return a copy of the machine with one of its speeds multiplied by `factor`.
+        """Return a copy of the machine. In it, the speed or time `name` is multiplied by `factor`.
 
         `name` is "arithmetic", "memory", "call", "links", "latency" or "host". For "call" and "latency", a factor above
         1 makes the machine slower.

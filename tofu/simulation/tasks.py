@@ -1,8 +1,4 @@
-"""Make the tasks that a simulation runs: the kernels, fetches (copies from other workers) and weight updates of a program.
-
-A *resource*, such as a link or a processor, has a capacity. Tasks that share a resource slow down if together they
-demand more than its capacity.
-"""
+"""Make the tasks of a simulation: the kernels, fetches (copies from other workers) and weight updates of a program."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ class Tasks:
     seconds
         The duration of each task if it shares no resource.
     stream
-        The stream of each task: a queue of a device, which runs one task at a time.
+        The number of each task's queue. A device runs the tasks of a queue one at a time.
     waits_for
         The tasks that must end before each task starts.
     shares

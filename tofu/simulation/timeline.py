@@ -24,7 +24,7 @@ class Simulation:
     Attributes
     ----------
     samples
-        The samples of a step: the first dimension of the model's first input.
+        The number of samples in a step: the length of dimension 0 of the model's first input.
     start, end
         Start and end of each task, in seconds.
     """
@@ -40,7 +40,7 @@ class Simulation:
 
     @property
     def seconds(self) -> float:
-        """Seconds of a step."""
+        """Seconds that the step takes."""
         return float(self.end.max(initial=0.0))
 
     @property

@@ -28,7 +28,7 @@ Column = npt.NDArray[np.int64]
 class Contraction(NamedTuple):
     """A sum of products on one worker, such as a matrix product.
 
-    Each of the `elements` of the result is a sum of `depth` products.
+    The result has `elements` elements. Each is a sum of `depth` products.
     """
 
     operations: int

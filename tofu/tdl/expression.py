@@ -33,7 +33,7 @@ class VariableSymbol(sympy.Symbol):  # type: ignore[misc]
 
 
 class ExtentSymbol(sympy.Symbol):  # type: ignore[misc]
-    """The SymPy symbol of a length: of a dimension (`x.shape[1]`) or of an index variable's range (`i.extent`)."""
+    """The SymPy symbol of a length, such as `x.shape[1]` or the extent of an index variable."""
 
 
 def variable_symbol(name: str) -> VariableSymbol:

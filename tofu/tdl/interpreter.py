@@ -41,8 +41,8 @@ def interpret(
 ) -> list[Array]:
     """Compute the outputs of an operator from its description, in double precision. Unwritten outputs are NaN.
 
-    Raises TooManyPointsError if the shapes are too large. Raises DescriptionError if the numbers are not defined, for
-    example if they are random.
+    Raises TooManyPointsError if the shapes are too large. Raises DescriptionError if the description uses random
+    numbers, an index `Any` without a value, or an opaque function without code.
     """
     shapes = [array.shape for array in inputs]
     traced = trace(description, attributes, shapes, [len(shape) for shape in output_shapes], output_shapes)

@@ -136,7 +136,8 @@ class Registry(Mapping[str, Description]):
         fill
             The value of elements outside each tensor, or a function of the attributes that returns it. Default: 0.
         needs
-            {1: (0,)} if the kernel computes output 1 only together with output 0.
+            Outputs that the kernel computes only together with other outputs, such as {1: (0,)} for output 1 with
+            output 0.
         concrete
             True if the function needs the lengths in t.shape as integers, as for a reshape. A keyword-only parameter
             `output_shapes` receives the outputs' shapes.

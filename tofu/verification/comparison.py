@@ -55,7 +55,10 @@ class Comparison:
 
 
 def find_kind(comparisons: Iterable[Comparison]) -> Compared:
-    """Return the least reliable kind of the comparisons. Ignore UNWRITTEN if there are other kinds."""
+    """Return the least reliable way in which elements were compared.
+
+    Elements that the kernel leaves unwritten count only if there are no others.
+    """
     kinds = {comparison.kind for comparison in comparisons if comparison.cells}
     return max(kinds - {Compared.UNWRITTEN}, default=Compared.UNWRITTEN if kinds else Compared.NOTHING)
 

@@ -51,7 +51,7 @@ class Geometry:
     Attributes
     ----------
     inputs, outputs
-        The dimension of each tensor that is split, or None.
+        The split dimension of each tensor, or None.
     base, splits
         Ways to divide the length `base`, such as 4 = 1 + 3. Other lengths are divided in proportion, such as 8 = 2 + 6.
     shrunk

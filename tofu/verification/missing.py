@@ -1,7 +1,4 @@
-"""Find splits that a kernel computes correctly, but that the operator's description does not offer.
-
-Each engine explains the known splits of this kind in a list.
-"""
+"""Find splits that a kernel computes correctly, but that the operator's description does not offer."""
 
 from __future__ import annotations
 

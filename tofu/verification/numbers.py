@@ -95,5 +95,5 @@ Given: TypeAlias = "Shape | Numbers | Fixed"
 
 
 def read_given(given: Given) -> Numbers | Fixed:
-    """Return `given`, or `Numbers` between -1 and 1 if it is a shape."""
+    """Convert a shape to `Numbers` between -1 and 1. Return other values unchanged."""
     return given if isinstance(given, Numbers | Fixed) else uniform(-1, 1, *given)

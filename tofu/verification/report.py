@@ -96,7 +96,7 @@ class NodeReport:
 
     @property
     def compared_outputs(self) -> frozenset[int]:
-        """The outputs of which at least one element was compared."""
+        """The outputs with at least one compared element."""
         return frozenset(comparison.output for comparison in self.compared if comparison.cells)
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from tofu.verification.report import NodeReport
 def tabulate(noun: str, reports: Iterable[tuple[NodeReport, int, bool]]) -> Table:
     """Return a table of the verified operators.
 
-    `reports` has each report, its number of signatures, and True if there were problems.
+    `reports` has a tuple for each operator: the report, the number of signatures, and True if there were problems.
     """
     signatures: dict[str, int] = defaultdict(int)
     errors: dict[str, float] = defaultdict(float)

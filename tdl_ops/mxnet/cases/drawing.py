@@ -111,7 +111,7 @@ DERIVATIVES: dict[str, Callable[..., Array]] = {
 class Drawn:
     """A check that random numbers are within ten standard deviations, for MXNet's NumPy operators.
 
-    `attributes` has the distribution's parameters, or None for those that are inputs.
+    `attributes` has the distribution's parameters, or None for parameters that are inputs.
     """
 
     distribution: str

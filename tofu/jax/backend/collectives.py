@@ -61,7 +61,7 @@ class Workers:
         return self._known_numbers["digit", axis]
 
     def pick(self, table: Any) -> list[Any]:
-        """Return this worker's row of `table`. A number that is equal for all workers is a constant."""
+        """Return this worker's row of `table`. Numbers that are equal on all workers are constants."""
         columns = np.asarray(table).reshape(self.count, -1).T
         if columns.dtype != bool:
             columns = columns.astype(np.uint32 if columns.min(initial=0) >= 0 else np.int32)
@@ -83,7 +83,7 @@ class Workers:
         return take_box(replicated, begins, [end - begin for begin, end in boxes[0]])
 
     def run(self, collectives: Sequence[Collective], inputs: Sequence[Any]) -> Any:
-        """Apply collectives one after another, the first one to `inputs`."""
+        """Apply the first collective to `inputs`, and each further one to the previous result."""
         if inputs[0].dtype == bool and any(getattr(collective, "reducer", None) for collective in collectives):
             reduced = self.run(
                 collectives, [array.astype(jnp.int8) for array in inputs]

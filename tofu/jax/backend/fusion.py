@@ -62,7 +62,7 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """Return a copy that is in use `moments` units of time later."""
+        """Return a copy whose times are `moments` later."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 

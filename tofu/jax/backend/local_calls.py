@@ -72,7 +72,7 @@ class LocalCall:
     repeated
         Elements to leave out of a reduction.
     is_overwriting
-        True if a slice update reads the array that it updates. It must not be computed in place.
+        True if a slice update reads the array that it updates. XLA must not compute it in place.
     """
 
     equation: Equation
@@ -179,7 +179,7 @@ def find_repeated_elements(
 
 
 def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return an equation's parameters for shards. Raise InternalError if workers need different ones."""
+    """Adapt an equation's parameters to shards. Raise InternalError if workers need different values."""
     parameters = dict(equation.params)
     for name in {name for attributes in attributes_by_worker for name in attributes} & parameters.keys():
         values = [attributes.get(name, parameters[name]) for attributes in attributes_by_worker]

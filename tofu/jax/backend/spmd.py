@@ -89,7 +89,7 @@ class SpmdProgram:
 
     @cached_property
     def shards(self) -> dict[int, int]:
-        """For each value of the step, the number in `lockstep` of the value that has its shards."""
+        """{number of a value in the step: number of its shards in `lockstep`}."""
         tensors, shards = self.native.tensor_of.items(), self.lockstep.shards
         return {number: shards[tensor] for number, tensor in tensors if tensor in shards}
 
@@ -131,7 +131,7 @@ class SpmdProgram:
     def map_over_mesh(self, mesh: Mesh, is_checked: bool = False) -> Any:
         """Return the program under `jax.shard_map`, as a function of complete arrays.
 
-        If `is_checked` is True, tracing raises TypeError or ValueError if JAX cannot prove that replicas are equal.
+        With `is_checked=True`, tracing raises TypeError or ValueError unless JAX can prove that replicas are equal.
         """
         specs = [sharding.spec for sharding in self.shardings(mesh)]
         result_specs = [sharding.spec for sharding in self.result_shardings(mesh)]
@@ -198,11 +198,14 @@ class SpmdProgram:
         }
 
     def find_layout(self, number: int) -> Layout:
-        """Return (1, 0) for a value whose dimension 1 is split along mesh axis 0, and dimension 0 along mesh axis 1."""
+        """Return the layout of a value: the dimension that each mesh axis splits, or -1 for none."""
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:
-        """Return the number in `lockstep` of the value `number` with the layout of the value `layout_owner`."""
+        """Return the number in `lockstep` of the value `number` after a change of its layout.
+
+        The new layout is the layout of the value `layout_owner`.
+        """
         if self.find_layout(layout_owner) == self.find_layout(number):
             return self.shards[number]
         return self._value_by_result[self.native.tensor_of[number], self.find_layout(layout_owner)]

@@ -46,7 +46,7 @@ class UnevenSharding:
 
     @property
     def joined_shape(self) -> tuple[int, ...]:
-        """Shape of the joined array, which has the shards side by side."""
+        """Shape of the joined array."""
         return tuple(extent * len(begins) for extent, begins in zip(self.part, self.begins, strict=True))
 
     def shard_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
@@ -70,7 +70,7 @@ class UnevenSharding:
         return UnevenArray(joined, self)
 
     def join(self, array: Any) -> Any:
-        """Convert an array to a joined array, which has the shards side by side."""
+        """Convert an array to a joined array (its shards side by side)."""
         for d, positions in enumerate(self._joined_positions):
             array = array if positions is None else jnp.take(array, positions, axis=d, mode="clip")
         return array
@@ -152,7 +152,7 @@ class UnevenArray:
 
     @property
     def weak_type(self) -> bool:
-        """True if the array has JAX's weak type, like a Python number."""
+        """True if the array takes the type of other operands, as a Python number does (JAX's weak type)."""
         return bool(getattr(self.joined, "weak_type", False))
 
     @property

@@ -62,7 +62,10 @@ class PlanRow:
 
     @property
     def is_peer(self) -> bool:
-        """True for a plan made by hand that applies to the step and repeats little arithmetic."""
+        """True if the plan was made by hand and is usable.
+
+        A plan is not usable if it does not apply to the step, or if workers repeat much arithmetic.
+        """
         return self.planned_bytes is None and self.moved_bytes >= 0 and not self.work > MOST_WORK
 
 
@@ -112,12 +115,12 @@ class PlanComparison:
                 yield self.attempt(f"Tofu within {row.name}", limited)
 
     def plan(self, name: str, **changed_settings: Any) -> PlanRow:
-        """Plan the step with some settings changed, compile it, and return the results."""
+        """Plan the step with changed settings, compile the step, and return the results."""
         lowered, plan = self.lower_plan(**changed_settings)
         return self._compile(name, lowered, plan.communication_bytes, plan.optimality)
 
     def lower_plan(self, **changed_settings: Any) -> tuple[Any, Plan]:
-        """Plan the step with some settings changed. Return the step, lowered by JAX, and the plan."""
+        """Plan the step with changed settings. Return the lowered step and the plan."""
         partition = plan_step(self._source, replace(self._settings, **changed_settings), engine=JAX_LIMITING_ARGUMENTS)
         step = PartitionedStep(self.step, partition, partition.training.make_mesh(self._devices), ())
         return step.lower_leaves(), partition.plan

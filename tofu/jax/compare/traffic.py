@@ -71,7 +71,7 @@ class CollectiveTraffic:
 
 
 def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveTraffic:
-    """Count the bytes transferred in one run of an optimized HLO program.
+    """Count the bytes that one run of a compiled step transfers. `text` is the compiled program.
 
     `host_devices` is the number of devices per host. If it is 0, there is only one host.
     """

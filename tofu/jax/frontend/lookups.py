@@ -25,7 +25,7 @@ class Positions:
     first, stride, count
         The positions are `first + stride * n` for `n < count`.
     batch
-        The index array has position n at index n of this dimension. None for a slice.
+        The dimension of the index array along which the positions are listed. None for a slice.
     """
 
     first: int
@@ -54,7 +54,7 @@ class KnownLookup:
     rest
         Index arrays for other dimensions of the array, with shape (..., 1).
     batches
-        {2: 0} if the array's dimension 2 and the indices' dimension 0 are the same batch dimension.
+        Batch dimensions, as {dimension of the array: dimension of the indices}.
     """
 
     known: Mapping[int, Positions]
@@ -62,7 +62,7 @@ class KnownLookup:
     batches: Mapping[int, int]
 
     def without_batches(self, dimensions: Iterable[int]) -> tuple[int, ...]:
-        """Return `dimensions` without batch dimensions."""
+        """Return the dimensions in `dimensions` that are not batch dimensions."""
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:
@@ -78,7 +78,7 @@ class KnownLookup:
         return self.reverse_decreasing(lax.slice(array, first, limits, strides))
 
     def find_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Return the shape of `read(array)` for an array of this shape."""
+        """Return the shape of the result of `read`. `shape` is the shape of the array."""
         return tuple(self.known[d].count if d in self.known else extent for d, extent in enumerate(shape))
 
     def reverse_decreasing(self, part: Any) -> Any:

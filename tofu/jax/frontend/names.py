@@ -34,7 +34,7 @@ def name_leaves(argument: str, tree: Any, is_leaf: Callable[[Any], bool] | None 
 
 
 def describe_difference(planned: Sequence[str], passed: Sequence[str]) -> str:
-    """Return sentences that list missing and surplus leaves, or "" if there are none."""
+    """Describe missing and surplus leaves. Return "" if both sides have the same leaves."""
     missing = [name for name in planned if name not in set(passed)]
     unplanned = [name for name in passed if name not in set(planned)]
     return "".join(

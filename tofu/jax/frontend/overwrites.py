@@ -1,8 +1,9 @@
 """Find slice updates that XLA on CPUs may compute in place too early.
 
-In `lax.dynamic_update_slice(x, 2 * x[:3], (1,))`, the update reads elements that it overwrites. If `x` is a reshaped array,
-jaxlib 0.6 writes them before it has read them all. XLA merges and moves operations, so it may also see a reshaped array in
-`cumsum(x) * 2`, or in two equal results. An update is therefore returned if anything that it reads also went into `x`.
+In `lax.dynamic_update_slice(x, 2 * x[:3], (1,))`, the update reads elements that it overwrites. If `x` is a reshaped
+array, jaxlib 0.6 writes them before it has read them all. XLA merges and moves operations, so it may also see a
+reshaped array in `cumsum(x) * 2`, or in two equal results. So an update is returned if `x` and the new elements are
+computed from a common value.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ NEVER_FUSED = frozenset(("conv_general_dilated", "dot_general", "fft", "sort"))
 
 
 def find_overwriting_updates(step: Step) -> frozenset[int]:
-    """Return the result of each `lax.dynamic_update_slice(x, update, ...)` whose `update` may be computed from `x`.
+    """Return the result of each `lax.dynamic_update_slice(x, update, ...)` whose operands share a source.
 
-    Leave out updates of a value that a loop carries. JAX's compiler XLA computes these correctly in place.
+    A source is `x`, or a value from which both operands are computed. Leave out updates of a value that a loop carries.
+    JAX's compiler XLA computes these correctly in place.
     """
     equation_by_result = {number: equation for equation in step.walk() for number in equation.outputs}
     same_values = dict(_list_same_values(step.equations))

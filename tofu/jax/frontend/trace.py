@@ -98,7 +98,7 @@ def _list_effects(jaxpr: core.Jaxpr, call_line: versions.Line = versions.UNKNOWN
 
 
 def read_jaxpr(closed: core.ClosedJaxpr, *, is_planned: bool = True) -> Step:
-    """Convert a jaxpr to a step. Leave out equations that no result needs.
+    """Convert a jaxpr (JAX's program) to a step. Leave out equations that no result needs.
 
     If `is_planned` is True, rewrite equations to save communication.
     """
@@ -150,7 +150,7 @@ class StepBuilder:
     ) -> int:
         """Add an equation with one result, and return the number of the result.
 
-        The equation gets the line, the checkpoint and by default the scope of the equation `like`.
+        The line and the checkpoint are copied from the equation `like`. If `scope` is None, so is the scope.
         """
         output = self.add_value(type_)
         scope = like.scope if scope is None else scope
@@ -183,7 +183,7 @@ class StepBuilder:
         line: versions.Line = versions.UNKNOWN_LINE,
         checkpoint: int | None = None,
     ) -> list[Operand]:
-        """Add the equations of a jaxpr, called with `arguments`. Return its results."""
+        """Add the equations of a jaxpr, with `arguments` as its inputs. Return its results."""
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
         values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
         for eqn in jaxpr.eqns:
@@ -205,14 +205,17 @@ class StepBuilder:
     def inline_closed(
         self, closed: core.ClosedJaxpr, arguments: Sequence[Operand], equation: Equation, scope: str | None = None
     ) -> list[Operand]:
-        """Add the equations of a closed jaxpr, called with `arguments`. Return its results."""
+        """Add the equations of a closed jaxpr, with `arguments` as its inputs. Return its results."""
         scope = equation.scope if scope is None else scope
         return self.inline(closed.jaxpr, closed.consts, arguments, scope, equation.line, equation.checkpoint)
 
     def substitute(
         self, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand], scope: str | None = None
     ) -> list[Operand]:
-        """Add the equations of `function(*operands)`, with the line of `equation`. Return the results."""
+        """Trace `function(*operands)`, and add its equations. Return the results.
+
+        The new equations get the source line of `equation`.
+        """
         types = map(self.find_type, operands)
         shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type) for type_ in types]
         first_added = len(self.equations)

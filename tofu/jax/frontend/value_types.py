@@ -69,7 +69,7 @@ def find_limit(sign: int, dtype: Any) -> Any:
 
 
 def read_type(aval: Any) -> ValueType:
-    """Return the type of an array or of a JAX abstract value."""
+    """Return the type of an array, or of JAX's placeholder for an array."""
     return ValueType(tuple(aval.shape), aval.dtype, bool(getattr(aval, "weak_type", False)))
 
 

@@ -196,7 +196,7 @@ def use_default_promotion() -> Iterator[None]:
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checked: bool = False) -> Any:
     """Return `jax.shard_map` of a function that always runs under `mesh`.
 
-    If `is_checked` is True, tracing raises TypeError or ValueError if JAX cannot prove that replicas are equal.
+    With `is_checked=True`, tracing raises TypeError or ValueError unless JAX can prove that replicas are equal.
     """
     mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=is_checked)
     meshes: Any = jax.sharding if hasattr(jax.sharding, "use_abstract_mesh") else import_module("jax._src.mesh")  # 0.6

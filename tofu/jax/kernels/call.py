@@ -110,7 +110,10 @@ class KernelCall:
 
 
 def register(name: str) -> str:
-    """Register an operator that has a split rule. Return its name: `name`, or `name` + "_call" if taken."""
+    """Register an operator that has a split rule, and return its name.
+
+    The name is `name`, or `name` + "_call" if another operator is called `name`.
+    """
     rule_description = DESCRIPTIONS["pallas_call"].function
     while name in DESCRIPTIONS and DESCRIPTIONS[name].function is not rule_description:
         name += "_call"
@@ -121,7 +124,7 @@ def register(name: str) -> str:
 
 @cache
 def make_primitive(name: str) -> Primitive:
-    """Return the JAX primitive for all kernels called `name`."""
+    """Return the JAX primitive (basic operation) that represents all kernels called `name`."""
     primitive = Primitive(name)
     primitive.multiple_results = True
     primitive.def_impl(lambda *operands, call, **attributes: list(call.compiled(*operands)))
@@ -146,7 +149,7 @@ def _batch(operands: Sequence[Any], dimensions: Sequence[Any], *, call: KernelCa
 
 
 def bind_differentiable(call: KernelCall, operands: Sequence[Any]) -> list[Any]:
-    """Call a kernel in such a way that `jax.grad` works."""
+    """Call a kernel so that `jax.grad` can differentiate the call."""
 
     def bind(*values: Any) -> list[Any]:
         return call.bind(*values)
@@ -173,6 +176,6 @@ def is_differentiable(value: Any) -> bool:
 
 
 def merge(is_replaced: Iterable[bool], replacements: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-    """Replace values: `merge([True, False], [5], [1, 2])` is [5, 2]."""
+    """Replace the values that `is_replaced` marks: `merge([True, False], [5], [1, 2])` is [5, 2]."""
     remaining = iter(replacements)
     return [next(remaining) if is_new else value for is_new, value in zip(is_replaced, values, strict=True)]

@@ -1,7 +1,7 @@
 """Convert `shard_map` within a step to ordinary equations, so that Tofu can plan them.
 
 The body of a `shard_map` runs once for each device. `jax.vmap` computes the same numbers, with a batch axis for each
-mesh axis. For example, a `psum` becomes a sum over a batch axis.
+mesh axis.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ AXIS_PARAMETERS = ("axes", "axis_name")
 
 
 def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
-    """Convert a `shard_map` to a jaxpr that has the same results and uses no devices.
+    """Convert a `shard_map` (code for each device) to a jaxpr (JAX's program) for one device.
 
-    Raise UnsupportedError if `jax.vmap` cannot batch the body.
+    Both compute the same results. Raise UnsupportedError if `jax.vmap` cannot batch the body.
     """
     body, sizes, *specs = read_shard_map(equation)
     # An axis of one device needs no batch axis.

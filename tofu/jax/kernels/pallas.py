@@ -208,10 +208,10 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> tuple[int, int] | None:
-    """Return (2, 4) for [0, 1, 4, 5]: groups of 2 blocks, each 4 after the previous group.
+    """Divide `blocks` into equal groups. Return the size of a group, and the distance between groups.
 
-    Return (2, 0) for [0, 1, 0, 1], where all groups are equal. Return None for irregular or overlapping groups, such as
-    [0, 1, 1, 2]. `blocks` has the block numbers along a grid axis.
+    `blocks` has the block numbers along a grid axis. [0, 1, 4, 5] gives (2, 4), and [0, 1, 0, 1] gives (2, 0). Return
+    None for irregular or overlapping groups, such as [0, 1, 1, 2].
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):

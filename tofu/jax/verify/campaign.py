@@ -45,8 +45,8 @@ DRAWS = 8
 class CaseReport:
     """Results of verifying one case.
 
-    `missing` lists correct ways to split an equation that its description lacks. `explained` has pairs (way to
-    split, reason) for ways that are lacking for a known reason.
+    `missing` lists correct splits that a description lacks by mistake. `explained` lists correct splits that a
+    description lacks for a known reason, as pairs (split, reason).
     """
 
     case: str
@@ -96,9 +96,9 @@ def verify_cases(
 def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """Return the positions of each case's equations to verify: {"add": (0, 2)} for two equations of the case "add".
+    """For each case, list the positions of the equations to verify, such as {"add": (0, 2)}.
 
-    If two equations are equal, list only the first.
+    If several equations are equal, list only the first.
     """
     seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():

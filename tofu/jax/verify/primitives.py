@@ -31,7 +31,10 @@ If shards may overlap, a number that does not divide the extent is tested as wel
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """Results of verifying an equation. `pairs` has results for splits along two axes at once."""
+    """Results of the checks of one equation.
+
+    `report` covers the description and splits along one axis. `pairs` covers splits along two axes at once.
+    """
 
     report: NodeReport
     pairs: tuple[StrategyReport, ...] = ()

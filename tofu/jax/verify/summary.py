@@ -102,7 +102,7 @@ def check_names(names: Collection[str]) -> None:
 
 
 def results_table(results: Sequence[CaseReport]) -> Table:
-    """Return a table with a row of results for each primitive."""
+    """Return a table of the results, with a row for each JAX primitive (basic operation)."""
     missing = {strategy.op for result in results for strategy in result.missing}
     equations = [equation for result in results for equation in result.verified]
     return tabulate(

@@ -33,7 +33,7 @@ def has_blocks(symbol: Any) -> bool:
 
 
 def name_blocks(name: str) -> str:
-    """Return "x_reshape0" for "x": the operator that divides the input of operator "x" into blocks."""
+    """Return the name of the operator that divides an input into blocks: "x_reshape0" for operator "x"."""
     return f"{name}_reshape0"
 
 

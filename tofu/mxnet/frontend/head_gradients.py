@@ -12,12 +12,12 @@ from tofu.graph import Graph, TensorKind
 
 
 def name_head_gradient(output: int) -> str:
-    """Return "_head_grad_2" for output number 2: the name of the variable for its gradient."""
+    """Return the name of the variable for an output's gradient, such as "_head_grad_2" for output 2."""
     return f"{_mxnet.HEAD_GRADIENT_PREFIX}{output}"
 
 
 def find_head(name: str) -> int | None:
-    """Return 2 for "_head_grad_2", and None for names of other variables."""
+    """Return the output's number in a name such as "_head_grad_2", and None for other names."""
     match = re.fullmatch(rf"{_mxnet.HEAD_GRADIENT_PREFIX}(\d+)", name)
     return None if match is None else int(match[1])
 

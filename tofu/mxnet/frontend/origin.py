@@ -19,7 +19,7 @@ class Origin:
     rewritten
         The new value of each attribute that Tofu changed.
     requested
-        Outputs to compute although no operator reads them, such as (0, 2).
+        Numbers of the outputs that are computed although no operator reads them.
     replaced
         Position of the node that the operator replaces, or -1. Monitors show this node's name.
     """
@@ -31,7 +31,7 @@ class Origin:
 
     @property
     def monitored_node(self) -> int:
-        """Position of the node whose name monitors show, or -1."""
+        """Position of the node under whose name monitors receive the outputs, or -1."""
         return max(self.node, self.replaced)
 
 

@@ -103,7 +103,7 @@ class ShardStore:
         self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Call `share` for each parameter whose split has changed. Test each parameter only once."""
+        """Call `share` for each parameter whose split has changed. Check each parameter only once."""
         unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
         self.share({i: array for i, array in unsettled.items() if not self._layouts[i].matches(array.layout)})
         self._settled |= unsettled.keys()

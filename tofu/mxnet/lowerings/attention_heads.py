@@ -1,8 +1,7 @@
 """Give MXNet's attention operators a dimension for the heads, so that attention can be split by heads.
 
 MXNet stores attention scores in the shape (batch x heads, queries, keys). This pass changes the shape of the scores to
-(batch, heads, queries, keys) where possible. Other operators read and write the scores through a reshape. The new
-operators are in `csrc/nnvm/parts/attention.cc`.
+(batch, heads, queries, keys) where possible. Other operators read and write the scores through a reshape.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Replace Embedding, take and similar operators, so that the indexed dimension can be split.
 
 Each worker looks up the rows in its shard of the table, and returns zeros for all other rows. Then the workers add
-their results, which is exact. For the gradient, each worker computes the rows of its shard. The new operators are in
-`csrc/nnvm/parts/take.cc` and `by_position.cc`.
+their results, which is exact. For the gradient, each worker computes the rows of its shard.
 """
 
 from __future__ import annotations

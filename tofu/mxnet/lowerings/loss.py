@@ -1,8 +1,7 @@
 """Replace gradients of MakeLoss with normalization="valid", and of regression outputs, so that they can be split.
 
 For MakeLoss, the workers first count the valid elements. A regression divides grad_scale by the number of outputs per
-sample, which is too small in a shard. An added operator corrects the scale. The new operators are in
-`csrc/nnvm/parts/loss.cc`.
+sample, which is too small in a shard. An added operator corrects the scale.
 """
 
 from __future__ import annotations

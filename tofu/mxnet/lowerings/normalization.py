@@ -1,8 +1,7 @@
 """Replace BatchNorm and LayerNorm, so that the dimensions over which they normalise can be split.
 
 Workers first add their sums of the elements, then their sums of squared deviations from the mean. This is exact even if
-the mean is large. As in MXNet, only the backward operator changes BatchNorm's moving statistics. The new operators are
-in `csrc/nnvm/parts/batch_norm.cc` and `layer_norm.cc`.
+the mean is large. As in MXNet, only the backward operator changes BatchNorm's moving statistics.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The workers first find the maximum along this dimension, then the sum of exponentials. For SoftmaxOutput, each worker
 compares the labels with the classes of its shard. If the gradient is divided by the number of valid labels, the workers
-count them first. The new operators are in `csrc/nnvm/parts/softmax.cc` and `softmax_output.cc`.
+count them first.
 """
 
 from __future__ import annotations

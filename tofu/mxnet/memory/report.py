@@ -101,7 +101,7 @@ class DeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """Rows of the printed table, such as {"parameters": 512, "idle": 64}."""
+        """Title and bytes of each row of the printed table, such as {"parameters": 512, "idle": 64}."""
         return self.at_peak
 
     @property
@@ -111,7 +111,7 @@ class DeviceMemory:
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Lines below the printed table: more sizes in bytes, and the operator at the peak."""
+        """Lines to print below the table: other sizes in bytes, and the operator that runs at the peak."""
         return {
             "rounding on GPUs": self.rounding_bytes,
             "workspace, about": self.workspace_bytes,

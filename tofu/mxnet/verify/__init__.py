@@ -4,7 +4,7 @@ A *description* is a formula for an operator's outputs. A *strategy* is an axis 
 An operator counts as verified only if
 
 - its description, evaluated with NumPy, gives the kernel's numbers, and
-- for each of its strategies, running the kernel on every part gives the same result as running it once.
+- for each strategy, the kernel's results on all parts form its result on the whole operator.
 
 The package also reports splits that work but that Tofu did not find.
 """

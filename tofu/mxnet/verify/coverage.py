@@ -63,7 +63,7 @@ def read_operator_sets() -> dict[str, list[str]]:
 
 
 def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Coverage:
-    """Count the operators in `names` that are described, and those that are verified according to `entries`."""
+    """Count the operators in `names` by property. `entries` has the records of verified operators."""
     recorded = [entries[name] for name in names if name in entries]
     return Coverage(
         total=len(names),

@@ -35,9 +35,9 @@ class Gradient:
         For each output of the forward operator, the position of its gradient among the backward operator's inputs, or
         None.
     forward_outputs
-        {2: 0} if input 2 of the backward operator is output 0 of the forward operator.
+        Inputs of the backward operator that are outputs of the forward operator: {input: output}.
     forward_inputs
-        {2: 0} if input 2 of the backward operator is input 0 of the forward operator.
+        Inputs of the backward operator that are also inputs of the forward operator: {backward input: forward input}.
     shares_state
         True if both operators must be split along the same axis.
     """
@@ -60,7 +60,7 @@ class VerifiedNode:
     unwritten
         For each output, a mask with True for elements that the kernel does not write.
     mutated_inputs
-        Positions of the inputs that the kernel changes, as declared by MXNet.
+        Positions of the inputs that MXNet declares as changed by the kernel.
     inputs_after
         The inputs after the run.
     input_roles, output_roles
@@ -83,7 +83,7 @@ class VerifiedNode:
 
     @property
     def undeclared_changes(self) -> tuple[int, ...]:
-        """Positions of inputs that the kernel changes without any declaration."""
+        """Positions of inputs that the kernel changes, although MXNet declares no change."""
         declared = {*self.mutated_inputs, *_mxnet.overwritten_inputs(self.op, self.attributes)}
         pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
         changed = tuple(n for n, (old, new) in pairs if n not in declared and old.tobytes() != new.tobytes())

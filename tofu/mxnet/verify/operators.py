@@ -65,12 +65,12 @@ def verify_operator(
     inputs
         An array for each input and auxiliary state. A shape stands for random numbers between -1 and 1.
     parts
-        (2, 3) runs the kernel on 2 parts, then on 3 parts, along each axis. The parts have unequal sizes.
+        Numbers of parts, such as (2, 3). For each number, the kernel runs on parts of unequal size along each axis.
     wrt
         Positions of the inputs whose gradients are computed. By default, all except auxiliary states.
     relations
-        For random operators, by name: a function from (inputs, outputs) to expected outputs. None means that the kernel
-        does not write an output.
+        Functions for random operators, by name. A function takes inputs and outputs, and returns the expected outputs,
+        or None for an output that the kernel does not write.
     seed
         Seed of random inputs and random output gradients.
     description_tolerance

@@ -1,7 +1,4 @@
-"""Tensors that are split over the workers' devices.
-
-`scatter` copies a whole array into the shards. `gather` copies the shards into a whole array.
-"""
+"""Tensors that are split over the workers' devices."""
 
 from __future__ import annotations
 
@@ -40,8 +37,8 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        To detect changes of the whole array: its number of writes and its digest (or None) at the last copy to the
-        shards.
+        Number of writes to the whole array, and its digest (or None), at the last copy to the shards. They show if the
+        array has changed since.
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class MonitoredTensor:
     op
         Type of the operator that computes the tensor, such as "Convolution".
     inputs
-        For an operator's first output: (name in Tofu, name in MXNet) of each input. Empty for other outputs.
+        Names of the operator's inputs, as pairs (name in Tofu, name in MXNet). Empty except for the first output.
     """
 
     name: str
@@ -91,7 +91,7 @@ class MonitoredTensors:
 class WholeTensors:
     """Assemble whole tensors from shards, and pass them to a monitor's `callback`.
 
-    `read_variable(name)` returns a variable's whole array. It is None if the monitor ignores inputs.
+    `read_variable(name)` returns a variable's whole array. Pass None if the monitor ignores inputs.
     """
 
     def __init__(

@@ -29,8 +29,8 @@ class Interconnect:
     pairs
         `pairs[i][j]` is the bandwidth at which devices[i] reads from devices[j].
     levels
-        ((2, 1e11), (4, 9e11)) for 2 groups of 4 GPUs. All GPUs together read 1e11 bytes per second between groups, and
-        9e11 within groups.
+        For each level, the number of parts, and the bytes per second that all GPUs together read. For 2 groups of 4
+        GPUs: ((2, 1e11), (4, 9e11)).
     """
 
     devices: tuple[int, ...]
@@ -76,7 +76,7 @@ def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Return [2, 4] for 2 groups of 4 GPUs."""
+    """Return the number of parts at each level, such as [2, 4] for 2 groups of 4 GPUs."""
     level_parts: list[int] = []
     block = 1
     while block < count:

@@ -101,7 +101,7 @@ class Executor:
 
     @property
     def aux_arrays(self) -> list[Any]:
-        """Whole auxiliary states, in the order of `list_auxiliary_states()`."""
+        """Whole auxiliary states (such as moving means), in the order of `list_auxiliary_states()`."""
         return list(self.aux_dict.values())
 
     @cached_property
@@ -254,8 +254,8 @@ class Executor:
     ) -> Executor:
         """Return an executor for the input shapes in `kwargs`. Both executors share arrays.
 
-        Raise ShapeError if other arguments change their shapes without `partial_shaping`, or if arrays grow without
-        `allow_up_sizing`.
+        Raise ShapeError if other arguments change their shapes, unless `partial_shaping` is True. Raise ShapeError if
+        arrays grow, unless `allow_up_sizing` is True.
         """
         check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}

@@ -99,7 +99,7 @@ class Gradients:
         return self._graph.output(self.find_output(name)).zeros_like()
 
     def forget(self, earlier: Gradients) -> None:
-        """Mark these gradients as overwritten if the old executor (`earlier`) has computed gradients."""
+        """Mark these gradients as overwritten if the gradients `earlier` were computed."""
         if earlier._values is not _Values.ZERO:
             self.invalidate()
 

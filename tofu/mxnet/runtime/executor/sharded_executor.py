@@ -118,7 +118,7 @@ class ShardedExecutor:
     def forward(self, is_train: bool, for_backward: bool = False) -> None:
         """Start the forward pass, and return before it has finished.
 
-        `for_backward` keeps the results that a backward pass needs.
+        If `for_backward` is True, keep the results that a backward pass needs.
         """
         check_process(self._process_id)
         self._log_unread_failure()
@@ -257,7 +257,7 @@ class ShardedExecutor:
 
     @cached_property
     def changed_arguments(self) -> tuple[str, ...]:
-        """Names of arguments that operators change, such as the gamma of a BatchNorm with fix_gamma."""
+        """Names of arguments that operators overwrite, such as the scale of a BatchNorm that is fixed to 1."""
         graph = self.partition.problem.graph
         changed = [graph.tensors[position] for position in sorted(graph.written_in_place)]
         return tuple(t.name for t in changed if t.kind in (TensorKind.PARAMETER, TensorKind.INPUT))

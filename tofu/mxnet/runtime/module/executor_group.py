@@ -51,7 +51,7 @@ class ExecutorGroup:
 
     @property
     def grad_dict(self) -> Mapping[str, Any]:
-        """The gradient of each argument by name, or None if it has none.
+        """The gradient of each argument by name, or None for arguments without a gradient.
 
         Raises TofuError if a forward pass has overwritten the gradients.
         """

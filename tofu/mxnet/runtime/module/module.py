@@ -149,7 +149,8 @@ class Module(RunningModule):
     ) -> None:
         """Set the parameters from whole arrays.
 
-        Unknown names are ignored. As in MXNet, they raise an error with allow_missing=True and allow_extra=False.
+        Arrays with unknown names are ignored. But as in MXNet, `allow_missing=True` refuses them unless
+        `allow_extra=True`.
         """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes back what get_params returned

@@ -23,7 +23,10 @@ LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """Return the gradients that a lazy optimizer reads, or [] for other optimizers."""
+    """Return the gradients that decide which rows of a weight the optimizer updates.
+
+    Return [] if the optimizer updates all rows.
+    """
     if isinstance(optimizer, LAZY_FOR_SPARSE):
         is_lazy = has_sparse_weight
     elif isinstance(optimizer, mx.optimizer.NAG):

@@ -146,7 +146,7 @@ class ShardOptimizer:
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
-        """Load saved states. Use the counts of updates in the file, if any, but this optimizer's settings.
+        """Load saved states, and counts of updates if the file has them. The optimizer keeps its settings.
 
         Raise TofuError if the states belong to another optimizer or model.
         """

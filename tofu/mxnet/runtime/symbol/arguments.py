@@ -113,7 +113,7 @@ def check_contexts(contexts: Any, argument: str = "contexts", advice: str = "") 
 
 
 def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
-    """Return shapes as tuples of integers, by name of the input.
+    """Return the shape of each input as a tuple of integers, by name.
 
     Raise ShapeError for invalid shapes and unknown names. The message lists `options`.
     """
@@ -210,7 +210,7 @@ def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
 def read_module_requests(
     grad_req: Any, names: Sequence[str], trained: Sequence[str], inputs: Sequence[str]
 ) -> dict[str, str]:
-    """Return {"weight": "write"} or {"weight": "add"} for arguments that get a gradient.
+    """Return "write" or "add" for each argument that gets a gradient, by name.
 
     A single word is for all `trained` parameters and `inputs`. In a mapping, these arguments default to "write".
     """

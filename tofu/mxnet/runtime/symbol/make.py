@@ -28,7 +28,8 @@ def make_symbol(
 ) -> PartitionedSymbol:
     """Check the arguments of `tofu.partition`, and return the partitioned symbol.
 
-    If `shapes` are passed, the symbol is planned at once. Errors about unknown names list `option_names`.
+    If `shapes` are passed, the symbol is planned at once. `option_names` are all options, for errors about unknown
+    names.
     """
     check_symbol(symbol)
     if isinstance(symbol, PartitionedSymbol):

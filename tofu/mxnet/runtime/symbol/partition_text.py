@@ -36,9 +36,9 @@ SavedPartition = tuple[Any, Settings, tuple[Any, ...]]
 
 
 def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: Plan | None) -> str:
-    """Return a model's JSON with settings, contexts and plan added.
+    """Add settings, contexts and plan to a model's JSON.
 
-    If `plan` is None, `settings.saved` is added instead.
+    If `plan` is None, add `settings.saved` instead.
     """
     model = json.loads(text)
     plan = plan or settings.saved

@@ -60,9 +60,9 @@ class PartitionedSymbol(DerivedSymbols):
 
     @property
     def plan(self) -> Plan:
-        """The plan for the shapes of the last bind, or of `tofu.partition`.
+        """The plan for the input shapes that were passed last, such as to `tofu.partition`.
 
-        Raises PlanError before planning.
+        Raises PlanError if no shapes were passed.
         """
         return self.planned().plan
 

@@ -20,7 +20,7 @@ MOST_PARTITIONS = 4
 
 
 class Replanner:
-    """Plans of a model for different input shapes. An old plan is used again if it fits new shapes.
+    """Plans of a model for different input shapes.
 
     `compile_for` is `PartitionedSymbol.compile_for`, which plans the model.
     """
