@@ -106,32 +106,50 @@ LayoutSizes MeasureLayout(const Graph& graph, int tensor, const WorkerGrid& grid
   return sizes;
 }
 
-/*! \brief The fewest elements that workers receive for regions and shards of these sizes. */
-double BoundCells(const AccessSizes& access, const LayoutSizes& layout, double workers,
-                  bool is_write) {
+/*! \brief The fewest elements that workers receive, and the fewest fetches. */
+struct Received {
   double cells = 0;
+  double fetches = 0;
+
+  void Add(double more_cells, double more_fetches) {
+    if (more_cells <= 0) return;
+    cells += more_cells;
+    fetches += more_fetches;
+  }
+};
+
+/*! \brief Bound what workers receive for regions and shards of these sizes. */
+Received BoundReceived(const AccessSizes& access, const LayoutSizes& layout, double workers,
+                       bool is_write) {
+  Received received;
   if (!is_write) {
     for (const ReadSizes& read : access.reads)
-      cells += std::max(0.0, read.cells - read.workers * MostCommon(read.most, layout.most));
-    return cells;
+      received.Add(read.cells - read.workers * MostCommon(read.most, layout.most), 1);
+    return received;
   }
   const auto gather = [&](double all, const Extents& most) {
     if (access.copies <= 0) return 0.0;
     return access.copies * all - std::min(all, workers * MostCommon(access.most, most));
   };
-  if (!access.is_partial || !layout.can_scatter) return gather(layout.cells, layout.most);
-  return gather(layout.scattered_cells, layout.most_scattered) + layout.cells -
-         layout.scattered_cells;
+  if (!access.is_partial || !layout.can_scatter) {
+    received.Add(gather(layout.cells, layout.most), 1);
+  } else {
+    received.Add(gather(layout.scattered_cells, layout.most_scattered), 1);
+    received.Add(layout.cells - layout.scattered_cells, 1);
+  }
+  return received;
 }
 
-int64_t BoundBytes(const AccessSizes& access, const LayoutSizes& layout, double workers,
-                   bool is_write, int64_t element_bytes) {
+int64_t BoundBytes(const AccessSizes& access, const LayoutSizes& layout, const WorkerGrid& grid,
+                   bool is_write, const Tensor& tensor) {
   for (const Extents& held : access.held) {
     if (held != layout.most) return kForbiddenBytes;
   }
   constexpr double kRounding = 1 - 1e-9;  // of sums of floating point numbers
-  const double bytes = kRounding * static_cast<double>(element_bytes) *
-                       BoundCells(access, layout, workers, is_write);
+  const Received received = BoundReceived(access, layout, grid.num_workers(), is_write);
+  const double bytes =
+      kRounding * (static_cast<double>(tensor.element_bytes) * received.cells +
+                   grid.latency(0) * static_cast<double>(tensor.times) * received.fetches);
   return static_cast<int64_t>(std::floor(std::min(bytes, static_cast<double>(kForbiddenBytes))));
 }
 
@@ -160,18 +178,17 @@ std::vector<int64_t> BoundIncidence(const Graph& graph, const Incidence& inciden
                                     const std::vector<std::vector<int>>& choices,
                                     const std::vector<std::vector<int>>& layouts) {
   const Tensor& tensor = graph.tensor(incidence.tensor);
+  const WorkerGrid unpriced = grid.UnpricedPrefix(grid.num_rounds());
   std::vector<LayoutSizes> sizes;
   sizes.reserve(layouts.size());
   for (const std::vector<int>& layout : layouts)
-    sizes.push_back(MeasureLayout(graph, incidence.tensor, grid, layout));
+    sizes.push_back(MeasureLayout(graph, incidence.tensor, unpriced, layout));
   std::vector<int64_t> bytes;
   bytes.reserve(choices.size() * layouts.size());
   for (const std::vector<int>& choice : choices) {
-    const AccessSizes access = MeasureAccess(graph, incidence, grid, choice);
-    for (const LayoutSizes& layout : sizes) {
-      bytes.push_back(
-          BoundBytes(access, layout, grid.num_workers(), incidence.is_write, tensor.element_bytes));
-    }
+    const AccessSizes access = MeasureAccess(graph, incidence, unpriced, choice);
+    for (const LayoutSizes& layout : sizes)
+      bytes.push_back(BoundBytes(access, layout, grid, incidence.is_write, tensor));
   }
   return bytes;
 }

@@ -25,8 +25,8 @@ std::vector<int> NumberRounds(const WorkerGrid& grid);
 /*! \brief Return numbers that are equal for sequences of one class. `kinds` is by round. */
 std::vector<int> DescribeClass(const std::vector<int>& kinds, const std::vector<int>& choices);
 
-/*! \brief Return a table like TabulateIncidence, on a grid without prices. An entry is a lower
- * bound of IncidenceBytes for all choices and layouts of two classes. */
+/*! \brief Return a table like TabulateIncidence, on a grid of one level (WorkerGrid::OneLevel). An
+ * entry is a lower bound of IncidenceBytes for all choices and layouts of two classes. */
 std::vector<int64_t> BoundIncidence(const Graph& graph, const Incidence& incidence,
                                     const WorkerGrid& grid,
                                     const std::vector<std::vector<int>>& choices,

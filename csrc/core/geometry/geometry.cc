@@ -59,6 +59,12 @@ WorkerGrid WorkerGrid::UnpricedPrefix(int rounds) const {
   return WorkerGrid({factors_.begin(), factors_.begin() + rounds});
 }
 
+WorkerGrid WorkerGrid::OneLevel(int rounds, double latency) const {
+  if (latency == 0) return UnpricedPrefix(rounds);
+  return WorkerGrid({factors_.begin(), factors_.begin() + rounds}, std::vector<double>(rounds, 1),
+                    std::vector<double>(rounds, latency));
+}
+
 int WorkerGrid::CrossedRound(int worker, int other) const {
   int round = 0;
   while (digit(worker, round) == digit(other, round)) ++round;

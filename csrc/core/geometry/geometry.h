@@ -47,6 +47,8 @@ class WorkerGrid {
   WorkerGrid Prefix(int rounds) const;
   /*! \brief Return the grid of the first `rounds` rounds, without prices. */
   WorkerGrid UnpricedPrefix(int rounds) const;
+  /*! \brief Return the grid of the first `rounds` rounds as one level, where a byte costs 1. */
+  WorkerGrid OneLevel(int rounds, double latency) const;
 
   /*! \brief Return true if rounds have prices. Otherwise each byte costs 1. */
   bool has_prices() const { return !prices_.empty(); }

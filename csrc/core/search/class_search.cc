@@ -23,36 +23,42 @@ namespace {
 
 using Sequences = std::vector<std::vector<int>>;
 
-/*! \brief The first rounds of a grid, and the price of their bytes in a bound. */
+/*! \brief The first rounds of a grid, and the prices of their bytes and fetches in a bound. */
 struct PricedPrefix {
   int rounds;
   double price;
+  double latency;
 };
 
 /*!
- * \brief List the prefixes of the rounds, such that the sum of their bytes times their prices is at
- * most the cost of a plan.
+ * \brief List the prefixes of the rounds, such that the sum of their bytes and fetches times their
+ * prices is at most the cost of a plan.
  *
  * With relays, the cost of a plan is the sum over levels of (price of the level - price of the
  * level below) times the bytes of the rounds down to this level. So each prefix has the difference
- * of two prices. If a lower level has a higher price, this gives no bound. Without relays, each
- * byte costs at least the least price.
+ * of two prices. If a lower level has a higher price, this gives no bound. A fetch that crosses
+ * rounds of a prefix waits at least for their least latency. So each prefix has the difference of
+ * two least latencies. Without relays, each byte costs at least the least price.
  */
 std::vector<PricedPrefix> ListPrefixes(const Graph& graph, const WorkerGrid& grid) {
   const int rounds = grid.num_rounds();
-  if (!grid.has_prices()) return {{rounds, 1}};
+  if (!grid.has_prices()) return {{rounds, 1, 0}};
   std::vector<PricedPrefix> prefixes;
   double least = grid.price(0);
+  double latency = grid.latency(0);
   bool descends = true;
   for (int round = 0; round < rounds; ++round) {
     const bool is_last = round + 1 == rounds;
     least = std::min(least, grid.price(round));
+    latency = std::min(latency, grid.latency(round));
     if (!is_last && grid.price(round) == grid.price(round + 1)) continue;
-    prefixes.push_back({round + 1, grid.price(round) - (is_last ? 0 : grid.price(round + 1))});
+    if (!prefixes.empty()) prefixes.back().latency -= latency;
+    prefixes.push_back(
+        {round + 1, grid.price(round) - (is_last ? 0 : grid.price(round + 1)), latency});
     descends = descends && prefixes.back().price > 0;
   }
-  if (!graph.relays_in_groups()) return {{rounds, least}};
-  return descends ? prefixes : std::vector<PricedPrefix>{{rounds, 0}};
+  if (!graph.relays_in_groups()) return {{rounds, least, latency}};
+  return descends ? prefixes : std::vector<PricedPrefix>{{rounds, 0, 0}};
 }
 
 Assignment TakeFirstRounds(const Assignment& plan, int rounds) {
@@ -71,7 +77,7 @@ Hints TakeFirstRounds(const Hints& hints, int rounds) {
   return first;
 }
 
-/*! \brief The best classes on a grid without prices, as a sequence of each. */
+/*! \brief The best classes on a grid of one level, as a sequence of each. */
 struct BestClasses {
   int64_t lower_bound = 0;  // every plan costs at least this many bytes
   Sequences classes;        // by variable
@@ -144,7 +150,8 @@ class ClassSearch {
     double bound = 0;
     for (const PricedPrefix& prefix : ListPrefixes(variables_.graph(), grid_)) {
       const bool is_whole = prefix.rounds == grid_.num_rounds();
-      const WorkerGrid first = grid_.UnpricedPrefix(prefix.rounds);
+      const WorkerGrid first =
+          grid_.OneLevel(prefix.rounds, prefix.price > 0 ? prefix.latency / prefix.price : 0);
       const SearchVariables variables(variables_, first, TakeFirstRounds(hints_, prefix.rounds));
       BestClasses best = FindBestClasses(variables, TakeFirstRounds(best_.plan, prefix.rounds),
                                          is_whole && prefix.price > 0 ? 1 / prefix.price : 0,

@@ -10,7 +10,8 @@
  *
  * On an interconnect with several levels, each level has such a search, over the rounds of this
  * level and of the levels above. The cost of a plan is at least the sum over levels of
- *     least cost * (price of the level - price of the level below).
+ *     least cost * (price of the level - price of the level below),
+ * where the least cost counts bytes and, if levels have latencies, fetches.
  */
 #pragma once
 
