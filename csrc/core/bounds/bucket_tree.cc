@@ -5,6 +5,7 @@
 #include "core/bounds/bucket_tree.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -23,7 +24,11 @@ constexpr size_t kMaxTables = 12;
 class TreeGrowth {
  public:
   TreeGrowth(const PairwiseProblem& problem, int64_t unit, size_t max_entries)
-      : max_entries_(max_entries), of_variable_(problem.size()), sizes_(problem.size()) {
+      : max_entries_(max_entries),
+        of_variable_(problem.size()),
+        sizes_(problem.size()),
+        logs_(problem.size()),
+        is_exact_(problem.size(), 0) {
     tree_.unit = unit;
     for (const std::vector<Weight>& unary : problem.unary)
       tree_.domain_sizes.push_back(unary.size());
@@ -38,6 +43,10 @@ class TreeGrowth {
     while (!queue_.empty()) {
       const int v = queue_.begin()->second;
       queue_.erase(queue_.begin());
+      if (is_exact_[v] == 0) {
+        Enqueue(v);
+        continue;
+      }
       Eliminate(v);
       pause(std::exchange(additions_, 0), distinct_.num_entries());
     }
@@ -78,7 +87,24 @@ class TreeGrowth {
 
   /*! \brief Queue a variable. The one with the smallest joint table comes first. */
   void Enqueue(int v) {
-    sizes_[v] = CountEntries(FindAround(v));
+    const std::vector<int> around = FindAround(v);
+    sizes_[v] = CountEntries(around);
+    logs_[v] = 0;
+    for (int u : around) logs_[v] += std::log(static_cast<double>(tree_.domain_sizes[u]));
+    is_exact_[v] = 1;
+    queue_.emplace(sizes_[v], v);
+  }
+
+  /*! \brief Update the place of v in the queue after the neighbour `gone` was eliminated. All
+   * other neighbours remain. So this bounds the entries of the joint table, which are counted again
+   * only when v comes first. */
+  void Requeue(int v, int gone) {
+    constexpr double kRounding = 1 - 1e-6;
+    constexpr double kMostLog = 709;  // larger numbers have an infinite exponential
+    if (queue_.erase({sizes_[v], v}) == 0) return;
+    logs_[v] -= std::log(static_cast<double>(tree_.domain_sizes[gone]));
+    sizes_[v] = kRounding * std::exp(std::min(logs_[v], kMostLog));
+    is_exact_[v] = 0;
     queue_.emplace(sizes_[v], v);
   }
 
@@ -121,9 +147,7 @@ class TreeGrowth {
       CostTable minimum = Rename(mini.minimum, bucket.around, around);
       if (!minimum.scope.empty()) Add({std::move(minimum), mini.costs, m});
     }
-    for (int u : around) {
-      if (queue_.erase({sizes_[u], u}) > 0) Enqueue(u);
-    }
+    for (int u : around) Requeue(u, v);
   }
 
   /*! \brief Rename the variables of a table to those at the same places around another bucket. */
@@ -254,7 +278,9 @@ class TreeGrowth {
       0;  // entries of all tables, with each use of a minimum, as the backward pass may need
   std::vector<Factor> factors_;
   std::vector<std::vector<int>> of_variable_;  // tables with the variable; some are taken
-  std::vector<double> sizes_;  // entries of the joint table of each variable's neighbours
+  std::vector<double> sizes_;   // entries of the joint table of each variable's neighbours, or less
+  std::vector<double> logs_;    // logarithms of these
+  std::vector<char> is_exact_;  // by variable: true if its size is not a bound
   std::set<std::pair<double, int>> queue_;  // variables by size
   std::map<std::vector<int>, int> alike_;   // the first bucket with certain tables
   std::map<std::vector<int>, int>
