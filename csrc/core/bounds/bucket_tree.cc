@@ -21,6 +21,9 @@ namespace {
  * overflow. */
 constexpr size_t kMaxTables = 12;
 
+/*! \brief Additions that a place of a variable in a table counts for. */
+constexpr double kAdditionsPerNeighbour = 300;
+
 class TreeGrowth {
  public:
   TreeGrowth(const PairwiseProblem& problem, int64_t unit, size_t max_entries)
@@ -80,6 +83,7 @@ class TreeGrowth {
       const std::vector<int>& scope = factors_[id].table.scope;
       around.insert(around.end(), scope.begin(), scope.end());
     }
+    additions_ += kAdditionsPerNeighbour * static_cast<double>(around.size());
     std::sort(around.begin(), around.end());
     around.erase(std::unique(around.begin(), around.end()), around.end());
     return around;
@@ -135,6 +139,7 @@ class TreeGrowth {
     const std::vector<int> around = FindAround(v);
     std::vector<Factor> factors = TakeFactors(v);
     std::vector<int> key = Describe(v, around, factors);
+    additions_ += kAdditionsPerNeighbour * static_cast<double>(key.size());
     const int alike = alike_.emplace(key, static_cast<int>(tree_.buckets.size())).first->second;
     for (const Factor& factor : factors) key.push_back(factor.mini_bucket);
     const auto found = known_.emplace(std::move(key), static_cast<int>(tree_.buckets.size()));

@@ -13,7 +13,7 @@ namespace tofu {
 
 namespace {
 
-constexpr size_t kMostReaders = 8;  // limit of the readers of a star
+constexpr size_t kMostReaders = 6;  // limit of the readers of a star
 
 int64_t Least(const std::vector<int64_t>& values) {
   return *std::min_element(values.begin(), values.end());
@@ -341,8 +341,10 @@ std::vector<StarExcess> StarPassing::FindExcess() const {
 }
 
 double StarPassing::CountSteps() const {
+  constexpr double kStepsPerCall = 100;  // of FindLeast
   double steps = 0;
   for (const Function& function : functions_) {
+    steps += 2 * kStepsPerCall * static_cast<double>(function.variables.size());
     if (function.pair != nullptr) {
       steps += 4 * static_cast<double>(function.pair->entries.size());
       continue;

@@ -142,7 +142,7 @@ class ClassSearch {
   }
 
  private:
-  static constexpr double kBoundShare = 0.4;  // of the remaining effort
+  static constexpr double kBoundShare = 0.6;  // of the remaining effort
   static constexpr double kPlanShare = 0.4;
 
   void BoundByClasses() {

@@ -150,10 +150,24 @@ class ExactSearch {
     if (start_ && state_.bound() == 0) SearchByClasses();
   }
 
-  /*! \brief Search round by round on all coarse grids. Return them, the best first. */
+  /*! \brief Search round by round on coarse grids: all, or the finest if time is short. Return
+   * them, the best first. */
   std::vector<CoarsePlan> SearchCoarseGrids() {
+    constexpr double kShare = 0.4;  // of the whole effort
+    constexpr double kAdditionsPerChoice = 8e4;
+    const double seconds =
+        kAdditionsPerChoice * kMostJoined * variables_.size() / kAdditionsPerSecond;
+    std::vector<JoinedRounds> grids = ListCoarseGrids(grid_, kMostJoined);
+    const auto affordable = static_cast<size_t>(kShare * limits_.seconds / seconds);
+    if (grids.size() > affordable) {
+      std::stable_sort(
+          grids.begin(), grids.end(),
+          [](const JoinedRounds& a, const JoinedRounds& b) { return a.size() < b.size(); });
+      grids.erase(grids.begin(), grids.end() - static_cast<std::ptrdiff_t>(affordable));
+    }
     std::vector<CoarsePlan> plans;
-    for (const JoinedRounds& joined : ListCoarseGrids(grid_, kMostJoined)) {
+    for (const JoinedRounds& joined : grids) {
+      state_.AddSeconds(seconds);
       state_.Report("coarse grids");
       plans.push_back({std::numeric_limits<int64_t>::max(), joined});
       TryOnCoarseGrid(joined, [&](const WorkerGrid& coarse, const Hints& hints) {

@@ -60,9 +60,11 @@ class BoundSearch {
   }
 
  private:
-  static constexpr double kShare = 0.7;            // of the effort; searches for plans get the rest
-  static constexpr double kContraction = 1e6;      // operations per table
-  static constexpr double kAdditionsPerEntry = 8;  // additions of a sweep, forward and back
+  static constexpr double kShare = 0.7;        // of the effort; searches for plans get the rest
+  static constexpr double kContraction = 1e6;  // operations per table
+  // Additions of a sweep, forward and back:
+  static constexpr double kAdditionsPerEntry = 8;
+  static constexpr double kAdditionsPerPair = 4e3;
   // Operations for a plan among the cheapest values, after sweeps and after mini-buckets.
   static constexpr double kQuickTrial = 5e6;
   static constexpr double kTrial = 1e8;
@@ -107,7 +109,8 @@ class BoundSearch {
     for (int sweep = 0; sweep < kSweeps; ++sweep) {
       if (sweep > 0 && state_.IsOver(kShare)) break;
       messages_->Sweep();
-      state_.Spend(kAdditionsPerEntry * CountEntries(core_.problem));
+      state_.Spend(kAdditionsPerEntry * CountEntries(core_.problem) +
+                   kAdditionsPerPair * static_cast<double>(core_.problem.pairs.size()));
       state_.CountSweep();
     }
     Costs reduced;
@@ -175,7 +178,7 @@ class BoundSearch {
     state_.RaiseBound(bound + low);
     int64_t most = std::max(low, state_.bytes() - bound);
     KeptValues cheapest = KeepBelow(excess, most);
-    while (!state_.Fits(EstimateElimination(core_.problem, cheapest), trial)) {
+    while (!state_.Fits(state_.Estimate(core_.problem, cheapest), trial)) {
       if (most == 0) return false;
       // With `most` below `low`, nothing is proved, but a plan may be found.
       most = most > low ? low + (most - low) / 4 : most / 2;

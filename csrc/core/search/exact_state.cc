@@ -75,6 +75,11 @@ void ExactState::TakeEffort(const ExactState& other) {
 
 void ExactState::RaiseBound(int64_t bytes) { bound_ = std::max(bound_, bytes); }
 
+EliminationEstimate ExactState::Estimate(const PairwiseProblem& problem, const KeptValues& kept) {
+  Spend(kAdditionsPerVariable * problem.size());
+  return EstimateElimination(problem, kept);
+}
+
 bool ExactState::Fits(const EliminationEstimate& estimate, double most_operations) const {
   constexpr double kLeast = 0.05;  // seconds of work for eliminations, even if no time is left
   const double operations =
@@ -86,7 +91,7 @@ bool ExactState::Fits(const EliminationEstimate& estimate, double most_operation
 }
 
 int64_t ExactState::Solve(const Part& part, double most_operations) {
-  EliminationEstimate estimate = EstimateElimination(part.problem, part.originals);
+  EliminationEstimate estimate = Estimate(part.problem, part.originals);
   if (!Fits(estimate, most_operations)) return -1;
   Report("elimination");
   Spend(kAdditionsPerOperation * estimate.operations);

@@ -23,6 +23,10 @@ constexpr double kMaxOperations = 3e9;
 /*! \brief Additions of contiguous bytes per second on two cores. */
 constexpr double kAdditionsPerSecond = 8e9;
 
+/*! \brief Additions that a step for a variable counts for, such as a copy of its tables or its
+ * place in an order of elimination. */
+constexpr double kAdditionsPerVariable = 2e4;
+
 class ExactState {
  public:
   ExactState(const ExactLimits& limits, const ExactProgress& progress);
@@ -79,6 +83,9 @@ class ExactState {
   void TakeEffort(const ExactState& other);
 
   void RaiseBound(int64_t bytes);
+
+  /*! \brief Estimate the elimination of some values of a problem. */
+  EliminationEstimate Estimate(const PairwiseProblem& problem, const KeptValues& kept);
 
   /*! \brief Return true if time and memory suffice for an elimination. */
   bool Fits(const EliminationEstimate& estimate, double most_operations) const;

@@ -152,6 +152,7 @@ class SharedSearch {
    * \return false if the values are too many */
   bool Search(const KeptValues& below, const std::vector<StarExcess>& excess, int64_t most,
               int64_t cap, double share) {
+    state_.Spend(kAdditionsPerVariable * part_.problem.size());
     const std::vector<Star> stars = RestrictAll(stars_, below);
     std::vector<StarExcess> of_stars;
     for (size_t s = 0; s < stars.size(); ++s)
