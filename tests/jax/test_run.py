@@ -199,3 +199,16 @@ def test_a_small_loop_whose_results_are_split_runs():
         return lax.scan(lambda c, _: (c + c.sum(), c), a, None, length=3)
 
     check_step(step, 2, jnp.ones((2, 2)))
+
+
+def test_a_loop_from_which_xla_removes_the_position_of_a_worker_runs():
+    def step(x, times):
+        return lax.scan(lambda c, t: (c.at[1:7].set((c * t)[1:7] / t), None), x, times)[0]
+
+    check_step(step, 2, jnp.ones((8, 8)), jnp.ones(3), hints={"x": 0})
+    check_step(
+        lambda x, times: lax.scan(lambda c, t: (jnp.concatenate([c[:1], c[1:]]) * t, None), x, times)[0],
+        2,
+        jnp.ones((8, 8)),
+        jnp.ones(3),
+    )

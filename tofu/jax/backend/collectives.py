@@ -34,12 +34,20 @@ class Workers:
         """The sizes and names of the mesh axes."""
         return (self.factors, self.axis_names) if self.factors else ((1,), ("worker",))
 
+    @property
+    def numbers(self) -> np.ndarray[Any, Any]:
+        """The numbers of all workers. Each worker receives its own as an argument.
+
+        A program must not call `lax.axis_index`. XLA on CPUs cannot look up the number in the kernel of a small loop, and
+        fails if it removes all that a loop computes with the number.
+        """
+        return np.arange(self.count, dtype=np.uint32)
+
     @contextmanager
-    def remember(self) -> Iterator[None]:
-        """In the `with` block, compute numbers that depend on the worker only once."""
+    def remember(self, me: Any = None) -> Iterator[None]:
+        """In the `with` block, compute numbers that depend on the worker only once. `me` is the worker's number."""
         before = self._known_numbers
-        self._known_numbers = dict(before)
-        _ = self.me  # before any loop: XLA on CPUs cannot look up the number in the kernel of a small loop
+        self._known_numbers = dict(before) if me is None else {"me": me}
         try:
             yield
         finally:
@@ -48,16 +56,12 @@ class Workers:
     @property
     def me(self) -> Any:
         """The number of the worker that runs the program."""
-        if "me" not in self._known_numbers:
-            number: Any = 0
-            for axis, factor in enumerate(self.factors):
-                number = number * factor + self._find_digit(axis)
-            self._known_numbers["me"] = lax.convert_element_type(number, np.uint32)
         return self._known_numbers["me"]
 
     def _find_digit(self, axis: int) -> Any:
         if ("digit", axis) not in self._known_numbers:
-            self._known_numbers["digit", axis] = lax.axis_index(self.axis_names[axis])
+            digit = self.me // np.uint32(prod(self.factors[axis + 1 :])) % np.uint32(self.factors[axis])
+            self._known_numbers["digit", axis] = lax.convert_element_type(digit, np.int32)
         return self._known_numbers["digit", axis]
 
     def pick(self, table: Any) -> list[Any]:

@@ -7,13 +7,14 @@ several equations read is transferred once. A value that a loop reads from outsi
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import InternalError
@@ -133,9 +134,10 @@ class SpmdProgram:
 
         With `is_checked=True`, tracing raises TypeError or ValueError unless JAX can prove that replicas are equal.
         """
-        specs = [sharding.spec for sharding in self.shardings(mesh)]
+        specs = PartitionSpec(self.workers.mesh_axes[1]), *(sharding.spec for sharding in self.shardings(mesh))
         result_specs = [sharding.spec for sharding in self.result_shardings(mesh)]
-        return shard_map(self.run, mesh, tuple(specs), result_specs, is_checked=is_checked)
+        mapped = shard_map(self._run, mesh, specs, result_specs, is_checked=is_checked)
+        return partial(mapped, self.workers.numbers)
 
     def check_replicas(self, mesh: Mesh) -> bool:
         """Return True if JAX can prove that all replicas of an array are equal."""
@@ -145,10 +147,10 @@ class SpmdProgram:
             return False
         return True
 
-    def run(self, *shards: Any) -> list[Any]:
-        """Compute one worker's shards of the results from its shards of the operands."""
+    def _run(self, numbers: Any, *shards: Any) -> list[Any]:
+        # Compute one worker's shards of the results from its number and its shards of the operands.
         scope = Scope(self, dict(zip((self.shards[number] for number in self.operand_numbers), shards, strict=True)))
-        with self.workers.remember():
+        with self.workers.remember(lax.squeeze(numbers, (0,))):
             scope.run(self.step.equations)
             return [
                 jnp.asarray(x.value)
