@@ -30,8 +30,9 @@ void SolveProblem(const std::vector<int>& start, ExactProblem* problem, ExactSta
 }
 
 double CountAdditions(const WorkerGrid& grid) {
-  constexpr double kAdditionsPerWorker = 24;  // additions to compute a worker's box
-  return kAdditionsPerWorker * static_cast<double>(grid.num_workers());
+  constexpr double kAdditionsPerWorker = 24;    // additions to compute a worker's box
+  const int boxes = grid.has_prices() ? 2 : 1;  // the prefixes of rounds have as many boxes again
+  return kAdditionsPerWorker * boxes * static_cast<double>(grid.num_workers());
 }
 
 ExactSize MakeSize(const ExactLimits& limits, double additions_per_entry) {
@@ -49,7 +50,8 @@ std::optional<FoundPlan> SearchAmong(const SearchVariables& variables,
   ExactProblem problem =
       BuildProblem(variables, std::move(sequences), Counting::kExact, best.bytes + 1,
                    MakeSize(limits, additions), [&] { state->Report(stage); });
-  part.Spend(additions * static_cast<double>(problem.num_entries));
+  part.Spend(additions * static_cast<double>(problem.num_entries) +
+             kAdditionsPerVariable * variables.size());
   SolveProblem(FindValues(problem, variables, best.plan), &problem, &part);
   state->TakeEffort(part);
   if (part.bytes() >= best.bytes) return std::nullopt;
