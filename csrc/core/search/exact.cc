@@ -27,14 +27,15 @@ namespace {
 
 class ExactSearch {
  public:
-  ExactSearch(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
-              const ExactLimits& limits, const ExactProgress& progress, const Assignment* offered)
-      : graph_(graph),
-        grid_(grid),
+  /*! \brief `variables` has these `hints`. */
+  ExactSearch(SearchVariables variables, const Hints& hints, const ExactLimits& limits,
+              const ExactProgress& progress, const Assignment* offered = nullptr)
+      : graph_(variables.graph()),
+        grid_(variables.grid()),
         hints_(hints),
         limits_(limits),
         offered_(offered),
-        variables_(graph, grid, hints),
+        variables_(std::move(variables)),
         state_(limits, progress) {}
 
   ExactResult Run() {
@@ -54,8 +55,9 @@ class ExactSearch {
   static constexpr int kMostJoined = 3;  // rounds of a coarse grid
 
   struct CoarsePlan {
-    int64_t bytes;
     JoinedRounds joined;
+    SearchResult plan;
+    int64_t bytes;
   };
 
   ExactResult SearchFromStart() {
@@ -144,7 +146,7 @@ class ExactSearch {
     for (const CoarsePlan& plan : plans) {
       if (IsNarrow(kNarrow) || state_.IsOver(kCoarseShare)) break;
       TryOnCoarseGrid(plan.joined, [&](const WorkerGrid& coarse, const Hints& hints) {
-        return SearchPart(coarse, hints, kShare, "coarse grids");
+        return ImprovePart(coarse, hints, plan.plan, kShare, "coarse grids");
       });
     }
     if (start_ && state_.bound() == 0) SearchByClasses();
@@ -169,11 +171,11 @@ class ExactSearch {
     for (const JoinedRounds& joined : grids) {
       state_.AddSeconds(seconds);
       state_.Report("coarse grids");
-      plans.push_back({std::numeric_limits<int64_t>::max(), joined});
+      plans.push_back({joined, {}, std::numeric_limits<int64_t>::max()});
       TryOnCoarseGrid(joined, [&](const WorkerGrid& coarse, const Hints& hints) {
-        const SearchResult found = SearchRecursive(SearchVariables(variables_, coarse, hints), {});
-        plans.back().bytes = found.total_bytes();
-        return found;
+        plans.back().plan = SearchRecursive(SearchVariables(variables_, coarse, hints), {});
+        plans.back().bytes = plans.back().plan.total_bytes();
+        return plans.back().plan;
       });
     }
     std::stable_sort(plans.begin(), plans.end(),
@@ -207,15 +209,18 @@ class ExactSearch {
     }
   }
 
-  /*! \brief Search exactly with more hints or fewer rounds, in a share of the remaining effort. */
-  SearchResult SearchPart(const WorkerGrid& grid, const Hints& hints, double share,
-                          const char* stage) {
+  /*! \brief Improve a plan with fewer rounds by an exact search, in a share of the remaining
+   * effort. If `plan` is empty, find one. */
+  SearchResult ImprovePart(const WorkerGrid& grid, const Hints& hints, const SearchResult& plan,
+                           double share, const char* stage) {
     ExactLimits limits = state_.MakeLimits(share);
     limits.max_fine_rounds = kOnlyFine;
     const ExactProgress report = [&](const std::string&, int64_t, int64_t) {
       state_.Report(stage);
     };
-    ExactResult found = SearchExact(graph_, grid, hints, limits, report);
+    const SearchVariables variables(variables_, grid, hints);
+    ExactSearch search(variables, hints, limits, report);
+    ExactResult found = plan.round_bytes.empty() ? search.Run() : search.Improve(plan);
     state_.AddSeconds(found.spent_seconds);
     return std::move(found.plan);
   }
@@ -335,8 +340,9 @@ ExactResult SearchExact(const Graph& graph, const WorkerGrid& grid, const Hints&
   constexpr double kSecondShare = 0.5;  // effort of a search by classes after one without
   const bool has_second = grid.num_rounds() > 1 && grid.num_rounds() <= limits.max_fine_rounds &&
                           limits.max_fine_rounds < kOnlyFine;
+  const SearchVariables variables(graph, grid, hints);
   const auto begin = [&](const ExactLimits& effort) {
-    return ExactSearch(graph, grid, hints, effort, progress, start);
+    return ExactSearch(variables, hints, effort, progress, start);
   };
   ExactLimits by_classes = limits;
   by_classes.max_fine_rounds = 0;
