@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "core/base/byte_loops.h"
@@ -236,7 +237,7 @@ StarPassing::StarPassing(const PairwiseProblem& problem, const std::vector<Star>
 void StarPassing::AddStar(const Star& star, int number) {
   const size_t parts = (star.readers.size() + kMostReaders - 1) / kMostReaders;
   for (size_t part = 0; part < parts; ++part) {
-    Function function{{star.centre}, nullptr, star, parts == 1 ? number : -1};
+    Function function{{star.centre}, nullptr, star, number, part, parts};
     function.star.readers.clear();
     for (size_t r = part; r < star.readers.size(); r += parts) {
       function.star.readers.push_back(star.readers[r]);
@@ -316,25 +317,28 @@ int64_t StarPassing::ComputeBound(std::vector<std::vector<int64_t>>* reduced) co
 
 std::vector<StarExcess> StarPassing::FindExcess() const {
   std::vector<StarExcess> excess(num_stars_);
+  std::set<std::pair<int, int>> counted;  // stars and variables whose own bytes were added
   for (const Function& function : functions_) {
     if (function.number < 0) continue;
     StarExcess& of_star = excess[function.number];
     const int64_t least = Least(FindLeast(function, 0));
     std::vector<std::vector<int64_t>> costs = function.moved;
     for (size_t position = 0; position < costs.size(); ++position) {
-      const std::vector<int>& variables = function.variables;
-      const auto place = variables.begin() + static_cast<std::ptrdiff_t>(position);
-      if (std::find(variables.begin(), place, *place) != place) continue;
-      const std::vector<int64_t>& own = own_[*place];
+      const int variable = function.variables[position];
+      if (!counted.emplace(function.number, variable).second) continue;
+      const std::vector<int64_t>& own = own_[variable];
       const int64_t least_own = Least(own);
       for (size_t x = 0; x < own.size(); ++x) costs[position][x] += own[x] - least_own;
     }
-    for (int64_t& cost : costs.front()) cost -= least;
-    of_star.centre = std::move(costs.front());
+    of_star.centre.resize(costs.front().size(), 0);
+    for (size_t x = 0; x < of_star.centre.size(); ++x)
+      of_star.centre[x] += costs.front()[x] - least;
     for (size_t r = 0; r < function.star.readers.size(); ++r) {
-      of_star.readers.emplace_back(function.star.bytes.size());
+      const size_t reader = r * function.parts + function.part;
+      if (of_star.readers.size() <= reader) of_star.readers.resize(reader + 1);
+      of_star.readers[reader].resize(function.star.bytes.size());
       PutByPattern(function.star.readers[r].patterns, costs[r + 1], function.star.bytes.size(),
-                   of_star.readers.back().data());
+                   of_star.readers[reader].data());
     }
   }
   return excess;

@@ -73,7 +73,7 @@ class StarPassing {
   int64_t ComputeBound(std::vector<std::vector<int64_t>>* reduced) const;
 
   /*! \brief Return, for each star, its cost above the bound if all other functions have their least
-   * costs. The result is empty for stars that were replaced. */
+   * costs. */
   std::vector<StarExcess> FindExcess() const;
 
   /*! \brief Return the number of operations of a sweep. */
@@ -84,7 +84,9 @@ class StarPassing {
     std::vector<int> variables;        // a star's centre comes first
     const ByteMatrix* pair = nullptr;  // null for a star
     Star star = {};
-    int number = -1;                               // number of the star; -1 for pairs and parts
+    int number = -1;  // number of the star; -1 for pairs
+    size_t part = 0;  // the star has the readers part, part + parts, ... of that star
+    size_t parts = 1;
     std::vector<std::vector<int64_t>> moved = {};  // bytes moved here, by position in `variables`
     int settled =
         -1;  // position of the variable that last collected all costs, if none were moved since

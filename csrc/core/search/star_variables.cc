@@ -200,7 +200,9 @@ std::optional<TabulatedStars> TabulateStars(const PairwiseProblem& problem,
   size_t entries = 0;
   for (size_t s = 0; s < stars.size(); ++s) {
     const size_t centres = problem.unary[stars[s].centre].size();
-    result.values.push_back(ListValues(stars[s], excess[s], most, largest_set, centres,
+    // Without messages, all costs of the star count, also those that are part of the bound.
+    const int64_t most_of_star = excess[s].readers.empty() ? forbidden : most;
+    result.values.push_back(ListValues(stars[s], excess[s], most_of_star, largest_set, centres,
                                        FollowingValue(stars[s], best)));
     size_t others = centres;
     for (const Star::Reader& reader : stars[s].readers) others += reader.patterns.size();

@@ -36,9 +36,9 @@ struct TabulatedStars {
 };
 
 /*! \brief Add variables and tables for all stars. Their values are those that cost at most `most`
- * above the least, and the values of the assignment `best`. A cost of `forbidden` bytes means
- * impossible. Sets with more than `largest_set` patterns are left out, so some assignments cost
- * more than they should.
+ * above the least, and the values of the assignment `best`. For stars of unknown excess, they are
+ * the values that cost at most `forbidden`. A cost of `forbidden` bytes means impossible. Sets with
+ * more than `largest_set` patterns are left out, so some assignments cost more than they should.
  * \return nothing if a star has too many values or the tables too many entries */
 std::optional<TabulatedStars> TabulateStars(const PairwiseProblem& problem,
                                             const std::vector<Star>& stars,
