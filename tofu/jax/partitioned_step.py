@@ -23,7 +23,7 @@ from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
 from tofu.jax.engine import make_engine
 from tofu.jax.frontend.names import order_arguments
-from tofu.jax.frontend.read_step import Native, check_arguments, donate, read_step
+from tofu.jax.frontend.read_step import Native, check_arguments, count_state, donate, read_step
 from tofu.jax.frontend.static_leaves import NUMBERS, Empty, StaticLeaf
 from tofu.jax.frontend.value_types import ValueType, as_type
 from tofu.jax.frontend.versions import in_precision
@@ -115,6 +115,12 @@ class PartitionedStep:
             return replicated if isinstance(leaf.value, Empty) else leaf.value
 
         return unflatten_values(structure, self._argument_shardings, "shardings", restore)
+
+    @property
+    def uneven_state(self) -> list[str]:
+        """The names of the state's arrays that are stored as `UnevenArray`."""
+        state = zip(self._arguments.names[: count_state(self.partition.source)], self._argument_shardings, strict=False)
+        return [name for name, sharding in state if isinstance(sharding, UnevenSharding)]
 
     @property
     def host_bytes(self) -> int:
