@@ -169,9 +169,9 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
 
 
 def _explain_failure(function: Callable[..., Any], arguments: tuple[Any, ...], error: Exception) -> None:
-    """Say how the step was called, because `example_args` may be the state alone. Raise UnsupportedError if it is.
+    """Add a note to an error of the step: the types of its arguments, because `example_args` may be the state alone.
 
-    Otherwise, the step itself may be wrong, so its error gets a note.
+    Raise UnsupportedError if the step does not take so many arguments.
     """
     if isinstance(error, TofuError):
         return

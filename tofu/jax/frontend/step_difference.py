@@ -1,7 +1,7 @@
 """Compare two programs that a step was traced to, and describe the first difference.
 
 Names, scopes, source lines and the identity of functions may differ. For example, two calls of `optax.adamw(0.1)` make
-different functions, but a step traced with one or the other is the same program.
+different functions, but both lead to the same program.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _list_parts(value: Any) -> list[Any] | None:
         return []
     if is_dataclass(value) and not isinstance(value, type):
         return [getattr(value, field.name) for field in fields(value)]
-    is_of_tofu = type(value).__module__.startswith("tofu.")  # kernels, of which each trace makes new objects
+    is_of_tofu = type(value).__module__.startswith("tofu.")  # each trace makes new objects for kernels
     return [vars(value)] if is_of_tofu and hasattr(value, "__dict__") else None
 
 
