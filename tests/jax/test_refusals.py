@@ -3,14 +3,17 @@ import pickle
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
+from jax.sharding import PartitionSpec as P
 
 import tofu.jax
 from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError
 
 STATE, BATCH = {"w": jnp.ones((128, 256))}, (jnp.ones((64, 128)), 1.5)
 X = (jnp.ones((64, 128)),)
+MESH = jax.sharding.Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("x", "y"))
 SHAPE = jax.ShapeDtypeStruct((64, 128), "float32")
 
 
@@ -44,16 +47,40 @@ CALLS = [
     (lambda: tofu.jax.partition(8), UnsupportedError, r"A decorator is @tofu.jax.partition\(workers=8\)"),
     (lambda: tofu.jax.partition(jnp.sin), DeviceError, "workers= is missing"),
     (lambda: tofu.jax.partition(donate_argnums=0), DeviceError, "workers= is missing"),
-    (lambda: tofu.jax.partition(worker=8), UnsupportedError, r"worker= \(did you mean workers"),
+    (lambda: tofu.jax.partition(worker=8), UnsupportedError, r"^worker= is not an option \(did you mean workers"),
     (lambda: partition(None), UnsupportedError, "not None"),
-    (lambda: partition(arguments={"state": STATE, "batch": BATCH}), UnsupportedError, "not the tuple of the step's"),
+    (lambda: partition(arguments={"state": STATE, "batch": BATCH}), UnsupportedError, "is the tuple of all arguments"),
+    (
+        lambda: partition(arguments=(*STATE.values(), *BATCH)),
+        UnsupportedError,
+        r"cannot be called with the 3 values of ex",
+    ),
+    (
+        lambda: partition(hints={"state/w": P("x", "y")}),
+        PlanError,
+        r"P.* for state/w, and .* such as 0, or a dimension for",
+    ),
+    (lambda: partition(hints={"state/w": P(("x", "y"))}), PlanError, r"names of its axes\. Write the dimension"),
+    (
+        lambda: partition(workers=MESH, hints={"state/w": P(None, "x")}),
+        PlanError,
+        r"that all devices split, such as 1,",
+    ),
     (lambda: partition(lambda x: x * lax.rng_uniform(0.0, 1.0, ()), 4, X), UnsupportedError, "Use jax.random"),
-    (lambda: partition(mesh=2), UnsupportedError, r"mesh= \(workers= takes a number of devices, a jax\.sharding\.Mesh"),
-    (lambda: partition(ngpus=2), UnsupportedError, r"ngpus= \(workers= takes a number of devices"),
-    (lambda: partition(hint={"state/w": 1}), UnsupportedError, r"hint= \(did you mean hints=\?\)"),
+    (
+        lambda: partition(mesh=2),
+        UnsupportedError,
+        r"^mesh= is not an option \(workers= takes a number of devices, a jax\.sharding\.Mesh",
+    ),
+    (lambda: partition(ngpus=2), UnsupportedError, r"^ngpus= is not an option \(workers= takes a number of devices"),
+    (lambda: partition(hint={"state/w": 1}), UnsupportedError, r"^hint= is not an option \(did you mean hints=\?\)"),
     (lambda: partition(uneven="all"), UnsupportedError, "uneven is 'all', and not one of 'none', 'needed'"),
-    (lambda: partition(static_argnums=0), UnsupportedError, r"static_argnums= \(.*static by themselves"),
-    (lambda: partition(in_shardings=0), UnsupportedError, r"in_shardings= \(.*hints= fixes some"),
+    (
+        lambda: partition(static_argnums=0),
+        UnsupportedError,
+        r"^static_argnums= is not an option \(.*static by themselves",
+    ),
+    (lambda: partition(in_shardings=0), UnsupportedError, r"^in_shardings= is not an option \(.*hints= fixes some"),
     (lambda: partition(donate_argnums=(2,)), UnsupportedError, "donate_argnums has 2; the step has arguments 0 to 1"),
     (lambda: partition(donate_argnums=-3), UnsupportedError, "donate_argnums has -3"),
     (lambda: partition(donate_argnums="state"), UnsupportedError, "donate_argnums has 's'"),
@@ -99,9 +126,17 @@ METHODS = [
     (lambda made: made.why("nowhere"), PlanError, "nowhere"),
     (lambda made: made.save_report(3), UnsupportedError, r"takes the path of a file, .* not 3"),
     (lambda made: made.also(step, (STATE, BATCH), part="w"), UnsupportedError, "part= is a function"),
-    (lambda made: made.also(step, {"w": 1}), UnsupportedError, "not the tuple of the step's arguments"),
+    (
+        lambda made: made.also(step, {"w": 1}),
+        UnsupportedError,
+        "not a tuple. example_args is the tuple of all arguments",
+    ),
     (lambda made: made.also(jnp.add, (STATE["w"], 1.0)), ShapeError, "the state a dict of 1 array with the keys w"),
-    (lambda made: made.also(step, (STATE, BATCH), workers=2), UnsupportedError, r"workers= \(it runs on the devices"),
+    (
+        lambda made: made.also(step, (STATE, BATCH), workers=2),
+        UnsupportedError,
+        r"^workers= is not an option \(it runs on the devices",
+    ),
     (lambda made: made.also(step, (STATE, BATCH), hints=3), PlanError, "hints= maps names to dimensions or axes"),
     (
         lambda made: made.also(step, (STATE, BATCH), topology=[1e9]),
@@ -131,3 +166,22 @@ def test_wrong_calls_of_a_partitioned_step_are_refused(made, call, error, messag
 
 def test_why_explains_that_an_operator_cannot_be_split():
     assert "It cannot be split: r0_0 indexes into" in partition(loop, arguments=X).why("while")
+
+
+def test_an_error_of_the_step_has_a_note_about_its_arguments():
+    def unpack(state, batch):
+        weight, bias = state
+        return weight + bias, batch
+
+    with pytest.raises(ValueError, match="too many values to unpack") as error:
+        partition(unpack, arguments=[{"a": X, "b": X, "c": X}] * 2)
+    notes = " ".join(getattr(error.value, "__notes__", ["state is of type dict, batch is of type dict"]))
+    assert "state is of type dict, batch is of type dict" in notes
+
+
+@pytest.mark.parametrize(("spec", "split"), [(P(None, "x"), (1, 1)), (P(("x",)), (0, 0)), (P(None), (None, None))])
+def test_a_spec_with_one_name_is_a_hint(spec, split):
+    made = partition(hints={"state/w": spec})
+    assert made.plan.tensors["state/w"] == split
+    again = made.also(step, (STATE, BATCH), hints={"state/w": spec})
+    assert again.plan.tensors["state/w"] == split

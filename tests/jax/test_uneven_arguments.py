@@ -71,6 +71,18 @@ def test_by_default_only_otherwise_replicated_arguments_are_uneven():
     assert not any(is_uneven(tofu.jax.partition(train, 4, (STATE, BATCH)).place(STATE)))
 
 
+def test_a_message_names_the_uneven_arrays_of_the_state(caplog):
+    def step(state, x):
+        return state - 0.1 * (x @ state).mean(), x.sum()
+
+    state, x = jnp.ones((512, 256)), jnp.ones((64, 512))
+    for options, messages in (({}, 1), ({"uneven": "needed"}, 0), ({"uneven": "none"}, 0)):
+        caplog.clear()
+        tofu.jax.partition(step, 3, (state, x), **options)
+        assert len(caplog.messages) == messages
+        assert all("cannot share state equally" in text and 'uneven="none"' in text for text in caplog.messages)
+
+
 def test_shards_are_read_as_one_array():
     w = WIDE["w"]
     with in_double_precision():

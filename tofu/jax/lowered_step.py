@@ -10,7 +10,7 @@ import jax
 from jax.sharding import Mesh
 
 from tofu.jax.backend.spmd import SpmdProgram
-from tofu.jax.frontend.static_leaves import StaticLeaf
+from tofu.jax.frontend.static_leaves import StaticLeaf, Structure
 from tofu.jax.pytrees import unflatten_values
 
 
@@ -18,29 +18,31 @@ def lower_program(
     program: SpmdProgram,
     mesh: Mesh,
     name: str,
+    trees: tuple[Structure, Structure],
     leaves: Sequence[Any],
     constants: Sequence[Any],
     donated_arguments: Sequence[int],
 ) -> Any:
     """Lower a planned program for XLA, as `jax.jit(step).lower` does.
 
-    `leaves` are the arrays in the step's arguments, or their shapes.
+    `trees` are the trees of the step's arguments and results. `leaves` are the arrays in the arguments, or their
+    shapes.
     """
-    function, native = program.function(mesh), program.native
+    function, (arguments_tree, results_tree) = program.function(mesh), trees
 
     def step(*arguments: Any) -> Any:
-        return native.results_tree.unflatten(function(*jax.tree.leaves(arguments)), _keep)
+        return results_tree.unflatten(function(*jax.tree.leaves(arguments)), _keep)
 
     step.__name__ = name
     shardings = program.shardings(mesh)[: len(leaves)]
     constants_argument = [constants] if constants else []
     argument_shardings = (
-        *unflatten_values(native.arguments_tree, shardings, "lower()", _keep),
+        *unflatten_values(arguments_tree, shardings, "lower()", _keep),
         *([x.sharding for x in constants] for constants in constants_argument),
     )
-    result_tree = unflatten_values(native.results_tree, program.result_shardings(mesh), "lower()", _keep)
+    result_tree = unflatten_values(results_tree, program.result_shardings(mesh), "lower()", _keep)
     jitted = jax.jit(step, in_shardings=argument_shardings, out_shardings=result_tree, donate_argnums=donated_arguments)
-    lowered = jitted.lower(*native.arguments_tree.unflatten(leaves, _keep), *constants_argument)
+    lowered = jitted.lower(*arguments_tree.unflatten(leaves, _keep), *constants_argument)
     return BoundStage(lowered, constants) if constants else lowered
 
 

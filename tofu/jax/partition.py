@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any, TypeAlias, overload
 from jax.sharding import Mesh
 
 from tofu.errors import DeviceError, UnsupportedError
+from tofu.formatting import list_some
 from tofu.jax.engine import make_engine
 from tofu.jax.frontend.names import order_arguments
 from tofu.jax.frontend.read_step import check_arguments, donate, read_step
@@ -21,6 +23,8 @@ from tofu.jax.partitioned_step import PartitionedStep
 from tofu.jax.planning import check_names, plan_step, read_settings
 from tofu.search.algorithms import ALGORITHMS
 from tofu.validation import show, show_with_type
+
+logger = logging.getLogger("tofu")
 
 Devices: TypeAlias = "int | Mesh | Sequence[Any]"
 
@@ -191,12 +195,21 @@ def partition(
         return DeferredStep(step, workers, donate_argnums, deferred)
     check_arguments(example_args)
     devices = find_devices(workers)
-    settings = read_settings(len(devices), options)
+    settings = read_settings(len(devices), options, workers if isinstance(workers, Mesh) else None)
     if settings.topology is None and settings.plan is None and not ALGORITHMS[settings.algorithm].splits_once:
         settings = replace(settings, topology=find_topology(devices))
     source = donate(read_step(step, tuple(example_args)), donate_argnums)
     made = plan_step(source, settings, engine=engine)
-    return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums, uneven)
+    partitioned = PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums, uneven)
+    if uneven is None and (names := partitioned.uneven_state):
+        logger.warning(
+            "%d devices cannot share %s equally, so these arrays of the state are stored as tofu.jax.UnevenArray. Orbax and other "
+            'libraries do not accept this class: save jax.tree.map(np.asarray, state), or pass uneven="none" to tofu.jax.partition. '
+            'uneven="needed" turns this message off.',
+            len(devices),
+            list_some(names, 3),
+        )
+    return partitioned
 
 
 def _require_workers(workers: Any) -> None:

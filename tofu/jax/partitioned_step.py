@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend import core
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import UnsupportedError
@@ -22,7 +23,7 @@ from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
 from tofu.jax.engine import make_engine
 from tofu.jax.frontend.names import order_arguments
-from tofu.jax.frontend.read_step import Native, check_arguments, donate, read_step
+from tofu.jax.frontend.read_step import Native, check_arguments, count_state, donate, read_step
 from tofu.jax.frontend.static_leaves import NUMBERS, Empty, StaticLeaf
 from tofu.jax.frontend.value_types import ValueType, as_type
 from tofu.jax.frontend.versions import in_precision
@@ -88,7 +89,8 @@ class PartitionedStep:
         self._joined_shardings = joined_shardings[:argument_count]
         self._argument_shardings, self._constant_shardings = shardings[:argument_count], shardings[argument_count:]
         self._uneven_results = program.uneven_results(mesh)
-        self._step_by_transformation: dict[Transformation, PartitionedStep] = {}
+        self._transformable_by_jaxpr: dict[core.ClosedJaxpr, Callable[..., list[Any]]] = {}
+        self._step_by_transformation: dict[tuple[Transformation, core.ClosedJaxpr], PartitionedStep] = {}
         self._donate_argnums, self._donated = donate_argnums, native.donated
         self._program, self._jitted = program, program.compile(mesh, self._donated)
         names = [native.name_tensor(partition.graph, number) for number in native.step.inputs]
@@ -115,6 +117,12 @@ class PartitionedStep:
         return unflatten_values(structure, self._argument_shardings, "shardings", restore)
 
     @property
+    def uneven_state(self) -> list[str]:
+        """The names of the state's arrays that are stored as `UnevenArray`."""
+        state = zip(self._arguments.names[: count_state(self.partition.source)], self._argument_shardings, strict=False)
+        return [name for name, sharding in state if isinstance(sharding, UnevenSharding)]
+
+    @property
     def host_bytes(self) -> int:
         """Upper bound on the bytes that one step transfers between hosts."""
         return count_host_bytes(self.mesh, self.plan.level_bytes)
@@ -132,21 +140,20 @@ class PartitionedStep:
     @in_planned_precision
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run one step. To avoid transfers at each call, call `place` before the first step."""
-        leaves = self._arguments.flatten(order_arguments(self._step, args, named))
+        leaves, variant = self._arguments.flatten(order_arguments(self._step, args, named))
         refuse_shapes(leaves, self._arguments.names)
         self._agreement.check(dict(enumerate(self._arguments.split(leaves))))
-        result_types = self._arguments.find_result_types(leaves)
-        results = self._run_leaves(leaves)
+        result_types = self._arguments.find_result_types(leaves, variant)
+        results = self._run_leaves(leaves, variant.jaxpr)
         if result_types is not None:
             results = list(map(_as_type, results, result_types))
-        return unflatten_arrays(self._native.results_tree, results)
+        return unflatten_arrays(variant.results_tree, results)
 
-    def _run_leaves(self, arguments: Sequence[Any]) -> list[Any]:
+    def _run_leaves(self, arguments: Sequence[Any], jaxpr: core.ClosedJaxpr) -> list[Any]:
         if any(isinstance(leaf, jax.core.Tracer) for leaf in arguments):
             types_to_convert = (UnevenArray, *NUMBERS)
-            return self._run_traced(
-                *(jnp.asarray(leaf) if isinstance(leaf, types_to_convert) else leaf for leaf in arguments)
-            )
+            run = self._transformable_by_jaxpr.get(jaxpr) or self._make_transformable(jaxpr)
+            return run(*(jnp.asarray(leaf) if isinstance(leaf, types_to_convert) else leaf for leaf in arguments))
         leaves = list(map(place_operand, arguments, self._argument_shardings))
         copy_repeated_donations(leaves, self._joined_shardings, self._donated)
         results: list[Any] = self._jitted(*leaves, *self._constants)
@@ -155,50 +162,57 @@ class PartitionedStep:
         return results
 
     @cached_property
-    def _run_traced(self) -> Callable[..., list[Any]]:
-        jitted = jax.jit(self._program.function(self.mesh))
+    def _jitted_for_tracers(self) -> Callable[..., list[Any]]:
+        jitted: Callable[..., list[Any]] = jax.jit(self._program.function(self.mesh))
+        return jitted
 
+    def _make_transformable(self, jaxpr: core.ClosedJaxpr) -> Callable[..., list[Any]]:
         def run_whole(*leaves: Any) -> list[Any]:
             # custom_vjp may have replaced the leaves
             check_leaves(leaves, self._arguments.types, self._arguments.names)
-            results: list[Any] = jitted(*map(place_operand, leaves, self._argument_shardings), *self._constants)
+            results: list[Any] = self._jitted_for_tracers(
+                *map(place_operand, leaves, self._argument_shardings), *self._constants
+            )
             for position, sharding in self._uneven_results.items():
                 results[position] = sharding.restore(results[position])
             return results
 
         def run_transformed(transformation: Transformation, leaves: Sequence[Any]) -> list[Any]:
-            results = self._plan_transformed(transformation)._run_leaves(leaves)
+            step = self._plan_transformed(transformation, jaxpr)
+            results = step._run_leaves(leaves, step._native.jaxpr)
             return [jnp.asarray(result) if isinstance(result, UnevenArray) else result for result in results]
 
-        return make_transformable(run_whole, run_transformed, self._native)
+        run = self._transformable_by_jaxpr[jaxpr] = make_transformable(run_whole, run_transformed, self._native)
+        return run
 
     @in_planned_precision
-    def _plan_transformed(self, transformation: Transformation) -> PartitionedStep:
-        if transformation not in self._step_by_transformation:
-            function, argument_shapes = transformation.derive(self._native.jaxpr)
+    def _plan_transformed(self, transformation: Transformation, jaxpr: core.ClosedJaxpr) -> PartitionedStep:
+        if (transformation, jaxpr) not in self._step_by_transformation:
+            function, argument_shapes = transformation.derive(jaxpr)
             source = read_step(function, argument_shapes)
             settings = choose_settings(self.partition, source)
             partition = plan_step(source, settings, engine=make_engine(self.uneven))
             step = PartitionedStep(function, partition, self.mesh, (), self.uneven)
-            self._step_by_transformation[transformation] = step
-        return self._step_by_transformation[transformation]
+            self._step_by_transformation[transformation, jaxpr] = step
+        return self._step_by_transformation[transformation, jaxpr]
 
     @in_planned_precision
     def lower(self, *args: Any, **named: Any) -> Any:
         """Lower the step for XLA, as `jax.jit(step).lower` does.
 
-        Pass arrays or their shapes. Other arguments, such as functions, must have the planned values. The compiled step
-        is called like the step, but takes `x.joined` in place of an `UnevenArray` x.
+        Pass arrays or their shapes. The compiled step is called like the step, with the same static data, such as
+        functions. It takes `x.joined` in place of an `UnevenArray` x.
         """
-        leaves = self._arguments.flatten(order_arguments(self._step, args, named))
-        self._arguments.find_result_types(leaves)
+        leaves, variant = self._arguments.flatten(order_arguments(self._step, args, named))
+        self._arguments.find_result_types(leaves, variant)
         structs = self._program.argument_structs(self.mesh)[: len(leaves)]  # without constants
         leaves = [
             struct if isinstance(sharding, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
             for leaf, struct, sharding in zip(leaves, structs, self._argument_shardings, strict=True)
         ]
         donated_arguments = self._native.list_arguments(self._donate_argnums)
-        return lower_program(self._program, self.mesh, self.name, leaves, self._constants, donated_arguments)
+        trees = variant.arguments_tree, variant.results_tree
+        return lower_program(self._program, self.mesh, self.name, trees, leaves, self._constants, donated_arguments)
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
@@ -227,12 +241,12 @@ class PartitionedStep:
         ShapeError
             The tree, a shape or a type differs from the plan.
         """
-        leaves = self._arguments.flatten_one(value, argument)
+        leaves, structure = self._arguments.flatten_one(value, argument)
         names, types, shardings = self._describe_leaves(argument)
         check_leaves(leaves, types, names)
         refuse_shapes(leaves, names)
         self._agreement.check({argument: leaves})
-        return unflatten_arrays(self._arguments.trees[argument], list(map(place_copy, leaves, shardings)))
+        return unflatten_arrays(structure, list(map(place_copy, leaves, shardings)))
 
     @in_planned_precision
     def place_part(self, value: Any, argument: int = 1) -> Any:
@@ -256,12 +270,12 @@ class PartitionedStep:
         ShapeError
             An array has a wrong number of rows.
         """
-        leaves = self._arguments.flatten_one(value, argument)
+        leaves, structure = self._arguments.flatten_one(value, argument)
         names, types, shardings = self._describe_leaves(argument)
         refuse_shapes(leaves, names)
         self._agreement.check({})
         placed = map(place_local_rows, names, leaves, types, shardings)
-        return unflatten_arrays(self._arguments.trees[argument], list(placed))
+        return unflatten_arrays(structure, list(placed))
 
     def _describe_leaves(self, argument: int) -> tuple[list[Any], ...]:
         leaf_lists = self._arguments.names, self._arguments.types, self._argument_shardings

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from jax.sharding import Mesh, PartitionSpec
+
 from tofu.engine import Engine, Source
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together, suggest
 from tofu.jax.engine import JAX
@@ -92,18 +94,44 @@ def _suggest_option(name: str) -> str:
 
 def check_names(options: Mapping[str, Any]) -> None:
     """Raise UnsupportedError for unknown options."""
-    unknown = [f"{name}={_suggest_option(name)}" for name in options if name not in PLANNING_OPTIONS]
-    known = ", ".join(f"{name}=" for name in (*PARTITION_PARAMETERS, *PLANNING_OPTIONS))
-    raise_together(UnsupportedError, f"The options are {known}, and none of these:", unknown)
+    unknown = [f"{name}= is not an option{_suggest_option(name)}" for name in options if name not in PLANNING_OPTIONS]
+    if unknown:
+        known = ", ".join(f"{name}=" for name in (*PARTITION_PARAMETERS, *PLANNING_OPTIONS))
+        raise UnsupportedError(f"{'; '.join(unknown)}. The options are {known}.")
 
 
-def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
+def _read_specs(hints: Any, mesh: Mesh | None) -> Any:
+    """Replace each `PartitionSpec` in `hints` by the dimension that it splits, or by None if it splits nothing."""
+    if not isinstance(hints, Mapping):
+        return hints
+    named_axes = 0 if mesh is None else sum(size > 1 for size in mesh.shape.values())
+    return {
+        name: _read_spec(name, hint, named_axes) if isinstance(hint, PartitionSpec) else hint
+        for name, hint in hints.items()
+    }
+
+
+def _read_spec(name: str, spec: PartitionSpec, named_axes: int) -> int | None:
+    split = [dimension for dimension, axis in enumerate(spec) if axis is not None and axis != ()]
+    if not split:
+        return None
+    axes = spec[split[0]] if isinstance(spec[split[0]], tuple) else (spec[split[0]],)
+    if len(split) > 1 or named_axes > 1 or len(axes) > 1 or not isinstance(axes[0], str):
+        raise PlanError(
+            f"hints= has {spec} for {name}, and Tofu cannot read it: the plan chooses the mesh and the names of its axes. Write the "
+            f"dimension that all devices split, such as {split[0]}, or a dimension for each round, such as (0, 1)."
+        )
+    return split[0]
+
+
+def read_settings(workers: int | None, options: Mapping[str, Any], mesh: Mesh | None = None) -> Settings:
     """Check the options of planning. If `workers` is None, use the number of workers in the option `plan`.
 
-    Raise a TofuError for the first option that is wrong or contradicts another.
+    `mesh` has the names that a `PartitionSpec` in the option `hints` may use, if the user passed a mesh. Raise a TofuError
+    for the first option that is wrong or contradicts another.
     """
     check_names(options)
-    values = read_options(options)
+    values = read_options({**options, "hints": _read_specs(options["hints"], mesh)} if "hints" in options else options)
     plan: Plan | None = values.get("plan")
     if workers is None and plan is not None:
         workers = plan.workers
@@ -129,8 +157,8 @@ def plan_on_same_state(
     """
     planned = partition.plan
     hints = make_state_hints(source, partition, part)
-    read_settings(planned.workers, options)  # validates hints=
-    own_hints = dict(options.pop("hints", None) or {})
+    own_hints = dict(read_settings(planned.workers, options).hints or {})
+    options.pop("hints", None)
     raise_together(
         PlanError,
         f"The first argument keeps its layout from {name}, and hints= contradict it. Remove these hints, or pass them there:",

@@ -12,8 +12,9 @@ from tofu.engine import Source
 from tofu.errors import ShapeError, UnsupportedError, raise_together
 from tofu.formatting import format_count
 from tofu.jax.backend.uneven import UnevenArray
+from tofu.jax.frontend.names import name_leaves
 from tofu.jax.frontend.read_step import Native
-from tofu.jax.frontend.static_leaves import StaticLeaf, Structure, flatten_arrays
+from tofu.jax.frontend.static_leaves import StaticLeaf, Structure, flatten_arrays, is_static
 from tofu.pipeline import Partition
 from tofu.plan import DimensionChoice
 
@@ -99,9 +100,9 @@ def make_state_hints(source: Source, partition: Partition, part: Callable[[Any],
     if `part` returns anything but arrays of the state.
     """
     native, planned = source.native, partition.source.native
-    numbers, state = _trace_part(planned, part)
+    numbers, state, paths = _trace_part(planned, part)
     argument = next(iter(native.arguments_tree.children()), None)
-    if argument is None or argument.strip_static() != state.strip_static():
+    if argument is None or argument.list_nodes() != state.list_nodes() or _list_paths(native)[: len(paths)] != paths:
         raise ShapeError(
             f"The first argument of the step is {_show_tree(argument)}, and the state {_show_tree(state)}. If it is a part of the state, "
             "pick that: part=lambda state: ..."
@@ -119,22 +120,29 @@ def make_state_hints(source: Source, partition: Partition, part: Callable[[Any],
     return copy_layouts(partition, source, pairs)
 
 
-def _trace_part(planned: Native, part: Callable[[Any], Any]) -> tuple[list[int], Structure]:
+def _list_paths(native: Native) -> list[str]:
+    """Return the path of each array in a step's arguments, without the names of the arguments."""
+    return [name.partition("/")[2] for name in native.arguments_tree.pick(native.names)]
+
+
+def _trace_part(planned: Native, part: Callable[[Any], Any]) -> tuple[list[int], Structure, list[str]]:
     state_structure, *_ = planned.arguments_tree.children()
     numbers = planned.step.inputs[: state_structure.num_leaves]
     types = [planned.step.types[number] for number in numbers]
-    traced_parts: list[tuple[list[int | None], Structure]] = []
+    traced_parts: list[tuple[list[int | None], Structure, list[str]]] = []
 
     def trace(*leaves: Any) -> None:
-        arrays, structure = flatten_arrays(part(state_structure.unflatten(leaves)), planned.has_static_numbers)
+        tree = part(state_structure.unflatten(leaves))
+        arrays, structure = flatten_arrays(tree, planned.has_static_numbers)
+        paths = structure.pick(name_leaves("", tree, is_static))
         number_of = {id(leaf): number for leaf, number in zip(leaves, numbers, strict=True)}
-        traced_parts.append(([number_of.get(id(array)) for array in arrays], structure))
+        traced_parts.append(([number_of.get(id(array)) for array in arrays], structure, paths))
 
     jax.eval_shape(trace, *(jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types))
-    picked, structure = traced_parts[-1]
+    picked, structure, paths = traced_parts[-1]
     if None in picked:
         raise UnsupportedError(
             "part= returns a value that is not in the state. It must pick a part of the state, as in "
             "part=lambda state: state.params."
         )
-    return [number for number in picked if number is not None], structure
+    return [number for number in picked if number is not None], structure, paths

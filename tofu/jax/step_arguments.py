@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+from jax.extend import core
 
 from tofu.errors import ShapeError, UnsupportedError
 from tofu.jax.argument_checks import WeakTypes, check_leaves, describe_type_difference, list_weak, refuse_weak_types
+from tofu.jax.frontend.equations import Step
 from tofu.jax.frontend.names import (
     describe_difference,
     describe_node_difference,
@@ -17,10 +20,30 @@ from tofu.jax.frontend.names import (
     name_parameters,
 )
 from tofu.jax.frontend.read_step import Native
-from tofu.jax.frontend.static_leaves import describe_changed, flatten_arrays, is_static
-from tofu.jax.frontend.trace import trace_step
+from tofu.jax.frontend.static_difference import list_static_differences
+from tofu.jax.frontend.static_leaves import Structure, flatten_arrays, is_static
+from tofu.jax.frontend.step_difference import describe_step_difference
+from tofu.jax.frontend.trace import Traced, trace_step
 from tofu.jax.frontend.value_types import ValueType
 from tofu.validation import show
+
+MOST_VARIANTS = 32
+"""Limits the memory of a step whose static data differ in each call."""
+CREATE_ONCE = " For example, create an optimizer once, outside of the function that makes the state."
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """The planned step, as traced for one value of its static data, such as functions in its arguments.
+
+    All variants of a step compute the same results. Their trees and their derivatives may differ.
+    """
+
+    arguments_tree: Structure
+    results_tree: Structure
+    jaxpr: core.ClosedJaxpr
+    result_types: dict[WeakTypes, list[ValueType]] = field(default_factory=dict)
+    """The types of the results, for arguments with other weak types than planned."""
 
 
 class StepArguments:
@@ -39,37 +62,71 @@ class StepArguments:
         self.trees = native.arguments_tree.children()
         self._step, self._native = step, native
         self._planned_weak_types = tuple(type_.weak_type for type_ in self.types)
-        self._result_types: dict[WeakTypes, list[ValueType]] = {}
+        self._variants = [Variant(native.arguments_tree, native.results_tree, native.jaxpr)]  # the latest is first
 
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
         """Divide `values` into one list per argument. There is a value for each array."""
         return self._native.arguments_tree.split(values)
 
-    def flatten(self, args: Sequence[Any]) -> list[Any]:
-        """Return the arrays in the arguments of a call.
+    def flatten(self, args: Sequence[Any]) -> tuple[list[Any], Variant]:
+        """Return the arrays in the arguments of a call, and the variant of the step for their static data.
 
-        Raise ShapeError if a tree, shape or type differs from the plan, or UnsupportedError for a deleted array.
+        For new static data, trace the step again. Raise ShapeError if a tree, shape or type differs from the plan, or
+        if the step computes something else with this static data. Raise UnsupportedError for a deleted array.
         """
-        arguments, planned = tuple(args), self._native.arguments_tree
+        arguments = tuple(args)
         leaves: list[Any]
         leaves, tree = jax.tree.flatten(arguments)
-        if planned.static or tree != planned.tree:  # the fast path: this runs in every step
-            leaves, structure = flatten_arrays(arguments, self._native.has_static_numbers)
-            if structure != planned:
-                planned_names, given_names = self._native.names, name_arguments(self._step, arguments, is_static)
-                difference = describe_difference(planned.pick(planned_names), structure.pick(given_names))
-                difference = difference or describe_changed(planned_names, planned, structure)
-                detail = difference or self._describe_first_difference(structure.tree)
-                raise ShapeError(
-                    f"The step was planned for other arguments.{detail} Call tofu.jax.partition again for these, or give others."
-                )
+        for variant in self._variants:  # the fast path: this runs in every step
+            if tree == variant.arguments_tree.tree and not variant.arguments_tree.static:
+                check_leaves(leaves, self.types, self.names)
+                return leaves, variant
+        leaves, structure = flatten_arrays(arguments, self._native.has_static_numbers)
+        known = next((variant for variant in self._variants if variant.arguments_tree == structure), None)
+        if known is None:
+            self._check_paths(arguments, structure)
         check_leaves(leaves, self.types, self.names)
-        return leaves
+        return leaves, known or self._add_variant(structure)
 
-    def flatten_one(self, value: Any, argument: int) -> list[Any]:
-        """Return the arrays in the argument at position `argument`.
+    def _check_paths(self, arguments: tuple[Any, ...], structure: Structure) -> None:
+        planned, names = self._native.arguments_tree, structure.pick(name_arguments(self._step, arguments, is_static))
+        planned_names = planned.pick(self._native.names)
+        if names == planned_names and structure.list_nodes() == planned.list_nodes():
+            return
+        difference = describe_difference(planned_names, names) or self._describe_first_difference(structure.tree)
+        raise ShapeError(
+            f"The step was planned for other arguments.{difference} Call tofu.jax.partition again for these, or give others."
+        )
 
-        Raise UnsupportedError for an unknown position, or ShapeError if the tree differs from the plan.
+    def _add_variant(self, structure: Structure) -> Variant:
+        step, traced = self._trace(structure, self._planned_weak_types)
+        if problem := describe_step_difference(self._native.original, step):
+            planned, names = self._native.arguments_tree, self._native.names
+            parameters = name_parameters(self._step, len(self.trees))
+            differences = list(list_static_differences(parameters, names, planned, structure))
+            is_recreated = any(" is another " in difference for difference in differences)
+            raise ShapeError(
+                f"The step was planned for other arguments. {'. '.join(differences[:3])}. So the step would compute something else: "
+                f"{problem}. Call tofu.jax.partition again for these, or pass the planned functions and values."
+                + (CREATE_ONCE if is_recreated else "")
+            )
+        variant = Variant(structure, traced.results_tree, traced.jaxpr)
+        self._variants = [
+            variant,
+            *self._variants[: MOST_VARIANTS - 1],
+        ]  # never changed in place: other threads read it
+        return variant
+
+    def _trace(self, structure: Structure, weak_types: WeakTypes) -> tuple[Step, Traced]:
+        pairs = zip(self.types, weak_types, strict=True)
+        structs = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=is_weak) for type_, is_weak in pairs]
+        return trace_step(self._step, structure.unflatten(structs), self._native.has_static_numbers)
+
+    def flatten_one(self, value: Any, argument: int) -> tuple[list[Any], Structure]:
+        """Return the arrays and the structure of the argument at position `argument`.
+
+        Static data, such as functions, may differ from the plan. Raise UnsupportedError for an unknown position, or
+        ShapeError if the tree differs otherwise.
         """
         if argument not in range(len(self.trees)):
             raise UnsupportedError(
@@ -80,15 +137,17 @@ class StepArguments:
         if structure != planned:
             name = name_parameters(self._step, len(self.trees))[argument]
             planned_names = self.split(self._native.arguments_tree.pick(self._native.names))[argument]
-            difference = describe_difference(planned_names, structure.pick(name_leaves(name, value, is_static)))
-            difference = difference or describe_node_difference(planned.tree, structure.tree, name)
-            raise ShapeError(
-                f"The value does not match {name}, argument {argument} of the step.{difference} To place another argument, pass its "
-                "number, as in place(batch, argument=1)."
-            )
-        return leaves
+            names = structure.pick(name_leaves(name, value, is_static))
+            if names != planned_names or structure.list_nodes() != planned.list_nodes():
+                difference = describe_difference(planned_names, names)
+                difference = difference or describe_node_difference(planned.tree, structure.tree, name)
+                raise ShapeError(
+                    f"The value does not match {name}, argument {argument} of the step.{difference} To place another argument, pass its "
+                    "number, as in place(batch, argument=1)."
+                )
+        return leaves, structure
 
-    def find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
+    def find_result_types(self, leaves: Sequence[Any], variant: Variant) -> list[ValueType] | None:
         """Return the types of the results, or None if they are as planned.
 
         Weak types may change if a call passes an array in place of a Python number. Raise ShapeError if dtypes would
@@ -97,15 +156,12 @@ class StepArguments:
         weak_types = list_weak(leaves)
         if weak_types == self._planned_weak_types:
             return None
-        if weak_types not in self._result_types:
-            pairs = zip(self.types, weak_types, strict=True)
-            structs = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=is_weak) for type_, is_weak in pairs]
-            arguments = self._native.arguments_tree.unflatten(structs)
-            step, _ = trace_step(self._step, arguments, self._native.has_static_numbers)
+        if weak_types not in variant.result_types:
+            step, _ = self._trace(variant.arguments_tree, weak_types)
             if problem := describe_type_difference(self._native.original, step):
                 refuse_weak_types(self.names, self.types, weak_types, problem)
-            self._result_types[weak_types] = step.result_types
-        return self._result_types[weak_types]
+            variant.result_types[weak_types] = step.result_types
+        return variant.result_types[weak_types]
 
     def _describe_first_difference(self, tree: Any) -> str:
         planned_trees = self._native.arguments_tree.tree.children()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from collections import Counter
@@ -47,7 +48,8 @@ def describe_difference(planned: Sequence[str], passed: Sequence[str]) -> str:
 def describe_node_difference(planned: Any, passed: Any, path: str) -> str:
     """Describe the first node in which two trees differ, such as a list instead of a tuple.
 
-    Return "" for equal trees. The leaves of both trees must have equal names. `path` is the name of the tree.
+    Return "" if only static fields differ. The leaves of both trees must have equal names. `path` is the name of the
+    tree.
     """
     planned_data, passed_data = planned.node_data(), passed.node_data()
     if planned_data is None or passed_data is None:
@@ -55,11 +57,38 @@ def describe_node_difference(planned: Any, passed: Any, path: str) -> str:
     (node_type, fields), children = planned_data, planned.children()
     if passed_data[0] is not node_type:
         return f" {path} is a {passed_data[0].__name__}, and was planned as a {node_type.__name__}."
-    if passed_data[1] != fields or len(passed.children()) != len(children):
-        return f" {path} is a {node_type.__name__} with other static fields."
-    keys = fields if node_type is dict else getattr(node_type, "_fields", range(len(children)))
-    differences = map(describe_node_difference, children, passed.children(), (f"{path}/{key}" for key in keys))
+    if len(passed.children()) != len(children):
+        return f" {path} is a {node_type.__name__} of {len(passed.children())}, and was planned with {len(children)}."
+    if node_type is dict and passed_data[1] != fields:
+        return f" {path} is a dict with the keys {list_some(passed_data[1])}, and was planned with {list_some(fields)}."
+    paths = (f"{path}/{key}" for key in name_children(planned))
+    differences = map(describe_node_difference, children, passed.children(), paths)
     return next((difference for difference in differences if difference), "")
+
+
+def name_children(tree: Any) -> Sequence[Any]:
+    """Return a name for each child of a node, such as its keys if the node is a dict."""
+    (node_type, fields), count = tree.node_data(), len(tree.children())
+    names = fields if node_type is dict else getattr(node_type, "_fields", ())
+    names = names or _list_fields(node_type, is_static=False)
+    return names if len(names) == count else range(count)
+
+
+def name_static_fields(node_type: Any, count: int) -> Sequence[str]:
+    """Return a name for each static field of a class of nodes."""
+    names = _list_fields(node_type, is_static=True)
+    return names if len(names) == count else [f"static field {n}" for n in range(count)]
+
+
+def _list_fields(node_type: Any, is_static: bool) -> list[str]:
+    if not dataclasses.is_dataclass(node_type):
+        return []
+    return [
+        field.name
+        for field in dataclasses.fields(node_type)
+        # JAX and equinox mark static fields by "static", and flax by "pytree_node"
+        if bool(field.metadata.get("static") or not field.metadata.get("pytree_node", True)) == is_static
+    ]
 
 
 def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ import numpy as np
 from jax.extend import core
 
 from tofu.engine import Source
-from tofu.errors import UnsupportedError, raise_together
+from tofu.errors import TofuError, UnsupportedError, raise_together
 from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
 from tofu.host.garbage_collection import collect_rarely
 from tofu.jax.frontend.attributes import read_attributes
@@ -35,6 +36,10 @@ from tofu.jax.frontend.trace import Traced, trace_step
 from tofu.jax.frontend.trees import are_alike, check_tree
 from tofu.jax.frontend.value_types import find_dtype
 from tofu.validation import show, show_with_type
+
+EXAMPLE_ARGUMENTS = (
+    "example_args is the tuple of all arguments of the step, as in tofu.jax.partition(step, 8, (state, batch))."
+)
 
 
 @dataclass(frozen=True)
@@ -87,10 +92,7 @@ class Native:
 def check_arguments(example_args: Any) -> None:
     """Raise UnsupportedError if `example_args` is not a tuple or a list."""
     if not isinstance(example_args, (tuple, list)):
-        raise UnsupportedError(
-            f"example_args is {show_with_type(example_args)}, and not the tuple of the step's arguments, as in "
-            "tofu.jax.partition(step, 8, (state, batch))."
-        )
+        raise UnsupportedError(f"example_args is {show_with_type(example_args)}, and not a tuple. {EXAMPLE_ARGUMENTS}")
 
 
 def donate(source: Source, arguments: Any) -> Source:
@@ -143,9 +145,10 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
             f"The step names an axis of devices, as functions for jax.pmap and jax.shard_map do (psum, pmean, axis_index): {error}. Write "
             "it for one device, without that: a mean over the batch is one over all of it."
         ) from error
-    except Exception:
+    except Exception as error:
         # The step may use a number in a shape, an index, or a Python `if`. JAX raises many kinds of errors for this.
         if static_numbers or not any(isinstance(leaf, NUMBERS) for leaf in leaves):
+            _explain_failure(function, arguments, error)
             raise
         return read_step(function, arguments, static_numbers=True)
     state_count = _find_state(leaves, structure.children()[0], traced, names) if arguments else 0
@@ -163,6 +166,29 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
     double = bool(jax.config.jax_enable_x64)
     trees = structure, traced.results_tree
     return Source(graph, Native(step, step, traced.jaxpr, tensor_of, *trees, tuple(all_names), static_numbers, double))
+
+
+def _explain_failure(function: Callable[..., Any], arguments: tuple[Any, ...], error: Exception) -> None:
+    """Add a note to an error of the step: the types of its arguments, because `example_args` may be the state alone.
+
+    Raise UnsupportedError if the step does not take so many arguments.
+    """
+    if isinstance(error, TofuError):
+        return
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as mismatch:
+        if isinstance(error, TypeError):
+            raise UnsupportedError(
+                f"The step cannot be called with the {len(arguments)} values of example_args: {mismatch}. The signature is "
+                f"step{inspect.signature(function)}. {EXAMPLE_ARGUMENTS}"
+            ) from error
+    except ValueError:  # a callable without a signature
+        return
+    if hasattr(error, "add_note"):  # since Python 3.11
+        names = name_parameters(function, len(arguments))
+        types = (f"{name} is of type {type(x).__name__}" for name, x in zip(names, arguments, strict=True))
+        error.add_note(f"The step was called with the values of example_args: {', '.join(types)}. {EXAMPLE_ARGUMENTS}")
 
 
 def _describe_empty(graph: Graph, tensor: int) -> str:

@@ -105,15 +105,16 @@ class Structure:
         leaves = [restore(static[n]) if n in static else next(remaining) for n in range(self.tree.num_leaves)]
         return jax.tree.unflatten(self.tree, leaves)
 
-    def strip_static(self) -> Any:
-        """Return the structure without the values of static leaves, such as functions."""
+    def list_nodes(self) -> Any:
+        """Return the types and keys of the nodes, without static fields and the values of static leaves."""
         static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:
             data = tree.node_data()
             if data is None:
                 return bool(tree.num_leaves) and next(positions) not in static
-            return data, [visit(child) for child in tree.children()]
+            node_type, fields = data
+            return node_type, fields if node_type is dict else None, [visit(child) for child in tree.children()]
 
         return visit(self.tree)
 
@@ -129,21 +130,6 @@ def flatten_arrays(tree: Any, static_numbers: bool = False) -> tuple[list[Any], 
     ]
     static = tuple((n, leaf) for n, leaf in enumerate(fixed_leaves) if is_static(leaf))
     return [leaf for leaf in fixed_leaves if not is_static(leaf)], Structure(structure, static)
-
-
-def describe_changed(names: Sequence[str], planned: Structure, passed: Structure) -> str:
-    """Describe static leaves, such as functions, that differ from the plan.
-
-    Return "" if the trees themselves differ. `names` has a name for each leaf.
-    """
-    if planned.tree != passed.tree:
-        return ""
-    passed_leaves = dict(passed.static)
-    return "".join(
-        f" {names[n]} is {passed_leaves[n]!r}, and {planned_leaf!r} is part of the step."
-        for n, planned_leaf in planned.static
-        if n in passed_leaves and planned_leaf != passed_leaves[n]
-    )
 
 
 @jax.tree_util.register_pytree_with_keys_class
