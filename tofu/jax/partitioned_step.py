@@ -36,6 +36,7 @@ from tofu.jax.step_arguments import StepArguments
 from tofu.jax.transformations import Transformation, choose_settings, make_transformable
 from tofu.pipeline import Partition
 from tofu.plan import Plan
+from tofu.planning.progress import show_progress
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table
@@ -89,6 +90,7 @@ class PartitionedStep:
         self._argument_shardings, self._constant_shardings = shardings[:argument_count], shardings[argument_count:]
         self._uneven_results = program.uneven_results(mesh)
         self._step_by_transformation: dict[Transformation, PartitionedStep] = {}
+        self._is_compiled = False
         self._donate_argnums, self._donated = donate_argnums, native.donated
         self._program, self._jitted = program, program.compile(mesh, self._donated)
         names = [native.name_tensor(partition.graph, number) for number in native.step.inputs]
@@ -149,7 +151,13 @@ class PartitionedStep:
             )
         leaves = list(map(place_operand, arguments, self._argument_shardings))
         copy_repeated_donations(leaves, self._joined_shardings, self._donated)
-        results: list[Any] = self._jitted(*leaves, *self._constants)
+        constants = self._constants
+        if self._is_compiled:
+            results: list[Any] = self._jitted(*leaves, *constants)
+        else:
+            with show_progress(f"compiling {self.name} for {format_count(self.plan.workers, 'device')}"):
+                results = self._jitted(*leaves, *constants)
+            self._is_compiled = True
         for position, sharding in self._uneven_results.items():
             results[position] = UnevenArray(results[position], sharding)
         return results
