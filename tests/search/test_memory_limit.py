@@ -158,13 +158,19 @@ def test_infeasible_limits_are_explained():
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(1000, 1000), (12e9, 12 * 10**9), ("12GB", 12 * 10**9), ("1.5 KiB", 1536), ("2g", 2 * 10**9), ("7", 7)],
+    [(1024, 1024), (12e9, 12 * 10**9), ("12GB", 12 * 10**9), ("1.5 KiB", 1536), ("2g", 2 * 10**9), ("7 B", 7)],
 )
 def test_sizes_are_parsed(value, expected):
     assert read_bytes(value) == expected
     for wrong in (0, -1, "12 apples", "GB", True, float("nan"), "1.2.3 GB"):
         with pytest.raises(PlanError, match="is not a size: a number of bytes"):
             read_bytes(wrong)
+
+
+@pytest.mark.parametrize("value", [80, 80.0, "80", " 80 "])
+def test_a_small_number_lacks_its_unit(value):
+    with pytest.raises(PlanError, match=r"is 80 bytes\. Did you mean 80 GiB\? Write memory_limit='80GiB'\."):
+        tofu.partition(MODELS["mlp"].symbol, 4, memory_limit=value, **MODELS["mlp"].shapes)
 
 
 def test_nothing_is_proved_of_plans_that_keep_fetched_tensors(monkeypatch):

@@ -13,7 +13,6 @@ from tofu.command_line.arguments import read_optimizer
 from tofu.command_line.planning_options import OUTPUT, check_folder, check_plot
 from tofu.command_line.requests import ModelRequest, takes_model
 from tofu.engines import MXNET
-from tofu.errors import TofuError
 from tofu.formatting import format_bytes
 from tofu.host.writing import write_atomically
 from tofu.pipeline import Observer, observe_by_environment
@@ -28,8 +27,6 @@ from tofu.search import Problem
 from tofu.sizes import read_bytes
 
 T = TypeVar("T")
-
-LEAST_DEVICE_BYTES = 1 << 20  # a smaller number probably lacks its unit
 
 
 @click.command()
@@ -157,7 +154,7 @@ def memory(model_request: ModelRequest, device_memory: str | None, optimizer: st
         python -m tofu memory lm-symbol.json --shape data:32,512 --optimizer adam --plot memory.png
         python -m tofu memory train.py:step --workers 8 --donate 0 --device-memory 16GiB
     """  # noqa: D301  click reads the escape
-    device_bytes = None if device_memory is None else _read_device_memory(device_memory)
+    device_bytes = None if device_memory is None else read_bytes(device_memory, "--device-memory")
     check_plot(memory_plot)
     optimizer_states = read_optimizer(optimizer)
     report, console = model_request.report_memory(optimizer=optimizer_states), make_console()
@@ -170,15 +167,6 @@ def memory(model_request: ModelRequest, device_memory: str | None, optimizer: st
     click.echo(report.describe_fit(device_bytes))
     if not report.fits(device_bytes):
         click.echo(_describe_fewest_workers(model_request, report, device_bytes, optimizer=optimizer_states))
-
-
-def _read_device_memory(text: str) -> int:
-    count = read_bytes(text, "--device-memory")
-    if text.strip().isdecimal() and count < LEAST_DEVICE_BYTES:
-        raise TofuError(
-            f"--device-memory {text} is {count:,} bytes. Did you mean {count} GiB? Write --device-memory {count}GiB."
-        )
-    return count
 
 
 def _describe_fewest_workers(
