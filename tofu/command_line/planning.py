@@ -17,7 +17,7 @@ from tofu.formatting import format_bytes
 from tofu.host.writing import write_atomically
 from tofu.pipeline import Observer, observe_by_environment
 from tofu.planning.fitting import explain_none, find_fitting
-from tofu.report.alternatives import check_layer
+from tofu.report.alternatives import find_layer
 from tofu.report.console import make_console
 from tofu.report.data_parallel import describe_data_parallel
 from tofu.report.memory import MemoryComparison, print_report
@@ -43,7 +43,8 @@ T = TypeVar("T")
     "--why",
     multiple=True,
     metavar="LAYER",
-    help="For each axis of LAYER, show the bytes that the plan would move if LAYER were split along it. May be repeated.",
+    help="For each axis of LAYER, show the bytes that the plan would move if LAYER were split along it. LAYER is an operator, or a "
+    "row of the table, a scope or a line, which stands for its largest operator. May be repeated.",
 )
 @click.option(
     "--report",
@@ -118,7 +119,7 @@ class _CheckingLayers(Observer):
     def __call__(self, name: str, value: T) -> T:
         if isinstance(value, Problem):
             for layer in self.layers:
-                check_layer(layer, value.graph)
+                find_layer(layer, value)
         return super().__call__(name, value)
 
 

@@ -16,9 +16,9 @@ from rich.table import Table
 from tofu.engine import Backend
 from tofu.formatting import format_bytes, format_seconds, format_workers, shorten_line
 from tofu.pipeline import Partition
-from tofu.report.alternatives import check_layer, find_alternatives
+from tofu.report.alternatives import find_alternatives, find_layer
 from tofu.report.console import new_table, print_legend
-from tofu.report.layers import LayerRow, explain_axes, find_operator, list_layers
+from tofu.report.layers import LayerRow, explain_axes, list_layers
 from tofu.report.memory import group_workers
 
 REPLICATED = "-"
@@ -109,8 +109,7 @@ def format_choice(choice: Sequence[object]) -> str:
 
 def alternatives_table(partition: Partition, layer: str) -> Table:
     """Return a table with the best plan for each axis of `layer`, from a short search."""
-    check_layer(layer, partition.graph)
-    layer = find_operator(partition, layer)
+    layer = find_layer(layer, partition.searched.problem).name
     alternatives, plan = find_alternatives(partition, layer), partition.plan
     position = partition.searched.problem.graph.operator_index[layer]
     operator = partition.searched.problem.graph.operators[position]
