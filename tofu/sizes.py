@@ -54,6 +54,16 @@ def _refuse_missing_unit(value: Any, count: int, what: str) -> None:
         raise PlanError(f"{what} {value} is {count:,} bytes. Did you mean {count} GiB? Write {remedy}.")
 
 
+def write_size(count: int) -> str:
+    """Return a number of bytes as a text that `read_bytes` reads.
+
+    >>> write_size(3 * 10**6), write_size(1234567)
+    ('3MB', '1234567B')
+    """
+    text, is_exact, _ = format_limit(count).partition(" (")
+    return text.replace(" ", "") if is_exact else f"{count}B"
+
+
 def format_limit(count: int) -> str:
     """Return a number of bytes as text. Add a larger unit if it gives a short, exact number.
 

@@ -63,6 +63,7 @@ def test_a_table_and_a_page_name_the_line(tmp_path):
     file = find_line(sort_rows).rpartition("/")[2]
     assert file in (tmp_path / "plan.html").read_text()
     assert file in made.why("sort").replace("\n", "")
+    assert file in made.plan_table(lines=True)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tofu.report.console import make_console
 from tofu.report.data_parallel import describe_data_parallel
 from tofu.report.memory import MemoryComparison, print_report
 from tofu.report.plan_page import render_page
-from tofu.report.plan_table import alternatives_table, print_partition, timings_table
+from tofu.report.plan_table import DEFAULT_ROWS, alternatives_table, print_partition, timings_table
 from tofu.search import Problem
 from tofu.sizes import read_bytes
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 @click.option(
     "--rows",
     type=click.IntRange(0),
-    default=60,
+    default=DEFAULT_ROWS,
     show_default=True,
     help="Maximum number of rows in the table of layers; 0 for all.",
 )

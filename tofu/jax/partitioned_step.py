@@ -39,7 +39,7 @@ from tofu.plan import Plan
 from tofu.planning.progress import show_progress
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
-from tofu.report.plan_table import alternatives_table
+from tofu.report.plan_table import DEFAULT_ROWS, alternatives_table, write_plan_table
 from tofu.simulation import Simulation, read_machine
 from tofu.simulation.simulate import read_states, simulate_partition
 from tofu.validation import show, show_with_type
@@ -100,7 +100,7 @@ class PartitionedStep:
 
     @property
     def plan(self) -> Plan:
-        """The plan: how each operator and tensor is split. `print(step.plan)` shows it."""
+        """The plan: how each operator and tensor is split. `print(step.plan)` shows it, and `plan_table` its layers."""
         return self.partition.plan
 
     @cached_property
@@ -338,6 +338,14 @@ class PartitionedStep:
         an optimizer outside of the step, such as 2 for Adam.
         """
         return simulate_partition(self.partition, read_machine(machine), read_states(states))
+
+    def plan_table(self, rows: int | None = DEFAULT_ROWS, lines: bool = False) -> str:
+        """Return the plan as a table with a row for each layer, as `python -m tofu plan` prints it.
+
+        `rows` is the maximum number of rows, or None for all layers. If `lines` is True, add each layer's source line.
+        `print(plan)` has a row for each operator instead.
+        """
+        return write_plan_table(self.partition, rows, lines)
 
     def save_report(self, path: str | Path, title: str = "") -> None:
         """Write a web page about the plan: layouts, communication and some alternative splits."""

@@ -24,7 +24,7 @@ from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.rounds import MOST_ORDERS, count_orders
 from tofu.search.solve import NO_KNOWN_COST, Effort, Proof, Solution, combine_proofs
 from tofu.search.topology import read_arrangement
-from tofu.sizes import format_limit
+from tofu.sizes import format_limit, write_size
 
 logger = logging.getLogger("tofu")
 
@@ -146,7 +146,8 @@ def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings
 def _describe_misfit(needed: int, limit: int) -> str:
     return (
         f"The plan is predicted to need {format_bytes(needed)} on a worker, and the memory limit is {format_limit(limit)}. More workers, a "
-        "smaller batch, jax.checkpoint or donated arguments need less."
+        "smaller batch, jax.checkpoint or donated arguments need less. "
+        f"`python -m tofu memory MODEL --device-memory {write_size(limit)}` finds the number of workers that is enough."
     )
 
 

@@ -17,11 +17,12 @@ from tofu.engine import Backend
 from tofu.formatting import format_bytes, format_seconds, format_workers, shorten_line
 from tofu.pipeline import Partition
 from tofu.report.alternatives import find_alternatives, find_layer
-from tofu.report.console import new_table, print_legend
+from tofu.report.console import new_table, print_legend, print_to_text
 from tofu.report.layers import LayerRow, explain_axes, list_layers
 from tofu.report.memory import group_workers
 
 REPLICATED = "-"
+DEFAULT_ROWS = 60
 COLUMNS, BACKWARD = 7, 3  # number of columns, position of "backward"
 LEGEND = (
     "A round splits over one factor of the number of workers. It splits operators along the axis listed, and parameters along the "
@@ -161,6 +162,11 @@ def describe_unmeasured(backend: Backend) -> str:
     if not backend.unmeasured:
         return ""
     return f"Not counted: {backend.unmeasured}; `python -m tofu memory` adds them."
+
+
+def write_plan_table(partition: Partition, max_rows: int | None = DEFAULT_ROWS, has_lines: bool = False) -> str:
+    """Return the text of `print_partition`."""
+    return print_to_text(lambda console: print_partition(console, partition, max_rows, has_lines))
 
 
 def print_partition(console: Console, partition: Partition, max_rows: int | None, has_lines: bool = False) -> None:

@@ -45,7 +45,7 @@ from tofu.planning.progress import show_progress
 from tofu.planning.settings import Settings
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
-from tofu.report.plan_table import alternatives_table
+from tofu.report.plan_table import DEFAULT_ROWS, alternatives_table, write_plan_table
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -70,6 +70,13 @@ class PartitionedSymbol(DerivedSymbols):
     def execution_symbol(self) -> Any:
         """The symbol (graph) that MXNet runs. It has the operators of all workers, and operators that transfer data."""
         return self.planned().training.symbol
+
+    def plan_table(self, rows: int | None = DEFAULT_ROWS) -> str:
+        """Return the plan as a table with a row for each layer, as `python -m tofu plan` prints it.
+
+        `rows` is the maximum number of rows, or None for all layers.
+        """
+        return write_plan_table(self.planned(), rows)
 
     def save_report(self, path: str | Path, title: str = "") -> None:
         """Write an HTML page about the plan: splits, communication, and alternatives."""
