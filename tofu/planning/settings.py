@@ -234,7 +234,8 @@ OPTIONS: Mapping[str, Option] = {
         Topology.to_plain,
         is_of_search=True,
         metavar="BANDWIDTHS",
-        help="Bytes per second of each level of the interconnect, from the top, separated by commas; or a JSON file with the levels. "
+        help="Bytes per second of each level of the interconnect, from the top, separated by commas; or a JSON file with the levels; "
+        "or a machine, as --machine of `python -m tofu simulate`. "
         "The search then minimizes seconds instead of bytes.",
     ),
     "memory_limit": Option(

@@ -63,6 +63,7 @@ def _describe(partition: Partition, title: str) -> dict[str, Any]:
         "data_parallel": describe_data_parallel(partition),
         "memory": _describe_memory(partition),
         "durations": describe_durations(partition),
+        "has_updates": bool(partition.graph.updated),
         "held": "memory" + (", with a momentum" if partition.graph.updated else ""),
         "axes": f"Axes in the results: {axes}." if axes else "",
         "layers": layers,
