@@ -25,6 +25,7 @@ SECONDS_OF_LINES = (10.0, 30.0, 60.0)  # times of the next lines if stderr is no
 SECONDS_BETWEEN_LINES = 60.0  # after these
 SECONDS_BETWEEN_LOOKS = 0.5
 CLEAR_LINE = "\x1b[2K"
+NOT_WRITTEN = OSError, ValueError, AttributeError  # stderr was closed, or replaced by another object
 
 T = TypeVar("T")
 logger = logging.getLogger("tofu")
@@ -46,7 +47,7 @@ class _Display:
         threading.Thread(target=self._print_until_done, name="tofu-progress", daemon=True).start()
 
     def _print_until_done(self) -> None:
-        with suppress(OSError, ValueError):  # stderr was closed
+        with suppress(*NOT_WRITTEN):
             while not self._is_done.wait(SECONDS_BETWEEN_LOOKS):
                 with self._lock:
                     self._print_line()
@@ -73,8 +74,9 @@ class _Display:
             self.stages = [each for each in self.stages if each is not stage]
             if self._has_line and not any(text for (text,) in self.stages):
                 self._has_line = False
-                sys.stderr.write(CLEAR_LINE)
-                sys.stderr.flush()
+                with suppress(*NOT_WRITTEN):
+                    sys.stderr.write(CLEAR_LINE)
+                    sys.stderr.flush()
         if not self.stages:
             self._is_done.set()
         return not self.stages
