@@ -32,7 +32,7 @@ class Recorder(Observer):
 
 def test_every_pass_is_reported_once_and_prints(symbol):
     observe = Recorder()
-    partition = plan_task(read_trained(symbol, {"data": (4, 6)}, Settings(2), observe), None, observe)
+    partition = plan_task(read_trained(symbol, {"data": (4, 6)}, Settings(2), observe), observe)
     assert list(observe.values) == list(observe.seconds) == PASSES
     assert all(show_value(value) for value in observe.values.values())
     assert observe.values["plan"] is partition.plan

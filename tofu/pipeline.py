@@ -17,10 +17,12 @@ from typing import Any, TypeVar
 from tofu import _core
 from tofu.analysis import OperatorAccess
 from tofu.engine import Engine, Measured, Source
+from tofu.formatting import format_count
 from tofu.graph import Graph, SourceLines, TensorKind
 from tofu.host.garbage_collection import collect_rarely
 from tofu.lowering import lower, restore_whole_operators
 from tofu.plan import Plan
+from tofu.planning.progress import show_progress
 from tofu.planning.selection import Selection, check_limit, remember_plan, select_plan
 from tofu.planning.settings import Settings
 from tofu.planning.undescribed import list_undescribed
@@ -30,7 +32,6 @@ from tofu.search.choices import name_choices
 from tofu.search.cost import count_levels, evaluate
 from tofu.search.feasibility import check_random_operators
 from tofu.search.geometry import count_state_bytes
-from tofu.search.solve import Progress
 from tofu.search.strategies import mark_random
 
 T = TypeVar("T")
@@ -199,12 +200,14 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
 
 
 @collect_rarely()
-def make_partition(task: Task, observe: Observer, progress: Progress | None = None) -> Partition:
+def make_partition(task: Task, observe: Observer) -> Partition:
     """Select a plan for an analysed training step, and measure its memory."""
     started = time.perf_counter()
-    selection = observe("selected", select_plan(task.source.graph, task.problem, task.settings, progress, task.measure))
-    partition = build_partition(task, selection, observe, time.perf_counter() - started)
-    check_limit(partition.plan, task.settings, lambda: task.measure(selection.choices))
+    graph, workers = task.source.graph, task.settings.workers
+    with show_progress(f"{len(graph.operators):,} operators over {format_count(workers, 'worker')}"):
+        selection = observe("selected", select_plan(graph, task.problem, task.settings, task.measure))
+        partition = build_partition(task, selection, observe, time.perf_counter() - started)
+        check_limit(partition.plan, task.settings, lambda: task.measure(selection.choices))
     if task.settings.cache and selection.claimed_bytes is None and not selection.is_predicted:
         remember_plan(partition.plan, task.problem, task.settings)
     return partition

@@ -219,7 +219,10 @@ class Plan:
                 f"The plan cannot be read: {error}. The file may be truncated; save the plan again with plan.to_json()."
             ) from error
         if not isinstance(value, dict) or value.get("format") != "tofu-plan":
-            raise PlanError('This is not a plan: its "format" is not "tofu-plan". Plans are written by plan.to_json().')
+            raise PlanError(
+                'This is not a plan: its "format" is not "tofu-plan". Plans are written by plan.to_json() and '
+                "`python -m tofu plan --save`."
+            )
         if value.get("version") != FORMAT_VERSION:
             raise PlanError(
                 f"The plan has version {show(value.get('version'))}, this Tofu reads version {FORMAT_VERSION}. Search again with this Tofu."

@@ -20,12 +20,14 @@ UNITS = {
     "TiB": 2**40,
 }
 LONGEST_SIZE = len("123.4 GiB")
+LEAST_NUMBER, LEAST_NUMBER_IN_TEXT = 1 << 10, 1 << 20
+"""A smaller number of bytes without a unit probably lacks its unit. Programs compute numbers, and people write texts."""
 
 
 def read_bytes(value: Any, what: str = "memory_limit") -> int:
     """Return the bytes of a number, or of a text such as "12GB" (12 * 10^9) or "12 GiB" (12 * 2^30).
 
-    Raises PlanError for any other value. `what` names the value in the message.
+    Raises PlanError for any other value, and for numbers that probably lack a unit. `what` names the value in messages.
 
     >>> read_bytes("1.5 KiB")
     1536
@@ -41,7 +43,25 @@ def read_bytes(value: Any, what: str = "memory_limit") -> int:
         raise PlanError(
             f"{what} {show(value)} is not a size: a number of bytes, for example 12e9, 12GB (12 * 10^9) or 16GiB (16 * 2^30)."
         )
+    _refuse_missing_unit(value, int(number), what)
     return int(number)
+
+
+def _refuse_missing_unit(value: Any, count: int, what: str) -> None:
+    is_text = isinstance(value, str)
+    if count < (LEAST_NUMBER_IN_TEXT if is_text else LEAST_NUMBER) and (not is_text or value.strip().isdecimal()):
+        remedy = f"{what} {count}GiB" if what.startswith("-") else f"{what}='{count}GiB'"
+        raise PlanError(f"{what} {value} is {count:,} bytes. Did you mean {count} GiB? Write {remedy}.")
+
+
+def write_size(count: int) -> str:
+    """Return a number of bytes as a text that `read_bytes` reads.
+
+    >>> write_size(3 * 10**6), write_size(1234567)
+    ('3MB', '1234567B')
+    """
+    text, is_exact, _ = format_limit(count).partition(" (")
+    return text.replace(" ", "") if is_exact else f"{count}B"
 
 
 def format_limit(count: int) -> str:

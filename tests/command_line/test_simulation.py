@@ -11,6 +11,7 @@ from tofu.errors import InfeasibleError
 from tofu.mxnet.calibration import calibrate as calibration
 from tofu.plan import Plan
 from tofu.simulation import list_machines, read_machine
+from tofu.simulation.machine import FOLDER
 
 
 @pytest.fixture
@@ -91,3 +92,11 @@ def test_calibrate_writes_a_machine_that_simulate_reads(model, tmp_path, monkeyp
     assert machine.processors == 2.0
     assert machine.rates.measured["FullyConnected"].error < 1e-3
     assert run("simulate", *model, "--workers", "2", "--machine", str(path)).exit_code == 0
+
+
+def test_a_machine_is_a_topology(model, tmp_path):
+    file = tmp_path / "here.json"
+    file.write_text((FOLDER / "8xH100.json").read_text())
+    outputs = [run("plan", *model, "--workers", "4", "--topology", name).output for name in ("8xh100", str(file))]
+    assert re.search(r"on this interconnect \(.* at 1\.3 TiB/s \+ \d+ fetches of 6 us", outputs[0])
+    assert outputs[0].splitlines()[1] == outputs[1].splitlines()[1]

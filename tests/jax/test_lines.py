@@ -12,6 +12,7 @@ from tofu.errors import InfeasibleError, PlanError
 from tofu.graph.layers import name_layers
 from tofu.jax.frontend.versions import Line
 from tofu.plan import Plan
+from tofu.search.hints import resolve_hints
 
 X = jnp.ones((64, 64))
 
@@ -62,6 +63,7 @@ def test_a_table_and_a_page_name_the_line(tmp_path):
     file = find_line(sort_rows).rpartition("/")[2]
     assert file in (tmp_path / "plan.html").read_text()
     assert file in made.why("sort").replace("\n", "")
+    assert file in made.plan_table(lines=True)
 
 
 @pytest.mark.parametrize(
@@ -91,3 +93,47 @@ def test_a_hint_takes_the_name_of_a_row_of_the_table():
         assert plan.operators["dot_general"] == (axis,)
     with pytest.raises(PlanError, match=r"another hint fixes dot_general at .*; remove either hint"):
         tofu.jax.partition(step, 2, given, hints={row: "m0", "dot_general": "n1"})
+
+
+@pytest.fixture(scope="module")
+def scoped():
+    def step(x, up, down):
+        with jax.named_scope("encoder"):
+            with jax.named_scope("inner_0"):
+                x = jnp.tanh(x @ up + 1)
+            x = x @ down * 2
+        return x + 1
+
+    return tofu.jax.partition(step, 2, (jnp.ones((64, 32)), jnp.ones((32, 48)), jnp.ones((48, 4))))
+
+
+@pytest.mark.parametrize(
+    ("find", "operator"),
+    [
+        (lambda row, line: row, "encoder/inner_0/dot_general"),
+        (lambda row, line: "encoder/inner_0", "encoder/inner_0/dot_general"),
+        (lambda row, line: "encoder", "encoder/inner_0/dot_general"),
+        (lambda row, line: line, "encoder/inner_0/dot_general"),
+        (lambda row, line: line.rpartition("/")[2], "encoder/inner_0/dot_general"),
+        (lambda row, line: "encoder/dot_general", "encoder/dot_general"),
+    ],
+)
+def test_a_layer_stands_for_its_main_operator(scoped, find, operator):
+    graph, line = scoped.partition.graph, scoped.plan.lines["encoder/inner_0/dot_general"]
+    row = next(name for name in name_layers(graph).values() if name.startswith("encoder/inner_0"))
+    name = find(row, line)
+    assert scoped.why(name).startswith(f"{operator}, split in every round")
+    fixed = resolve_hints(scoped.partition.searched.problem, {name: "k0"})
+    assert fixed.operators.keys() == {graph.operator_index[operator]}
+
+
+def test_similar_names_begin_with_the_main_operator(scoped):
+    problem = scoped.partition.searched.problem
+    main = r"did you mean encoder/inner_0/dot_general, encoder/inner_0/ad"
+    with pytest.raises(PlanError, match=main):
+        scoped.why("encoder/inner_0/ad")
+    with pytest.raises(PlanError, match=main):
+        resolve_hints(problem, {"encoder/inner_0/ad": "i0"})
+    for unknown in ("encodr", "", "x.py:1"):
+        with pytest.raises(PlanError, match="did you mean encoder" if unknown == "encodr" else "no operator"):
+            scoped.why(unknown)

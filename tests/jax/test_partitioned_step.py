@@ -14,6 +14,7 @@ from tofu.errors import PlanError, ShapeError, UnsupportedError
 from tofu.jax.backend.collectives import RULES
 from tofu.jax.frontend.versions import in_precision
 from tofu.plan import Plan
+from tofu.planning import progress
 from tofu.program.collectives import AllReduce
 
 
@@ -273,3 +274,25 @@ def test_a_mesh_with_explicit_axes_may_be_set():
                 sharded = tofu.jax.partition(with_shardings, 8, (state, data))
             for function in (made, sharded, jax.jit(sharded)):
                 assert_close(function(state, data), expected, 1e-12, 1e-12)
+
+
+def test_planning_and_the_first_step_show_progress(capsys, monkeypatch):
+    for name in ("SILENT_SECONDS", "SECONDS_BETWEEN_LINES"):
+        monkeypatch.setattr(progress, name, 0.0)
+    monkeypatch.setattr(progress, "SECONDS_OF_LINES", ())
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 1e-4)
+
+    def halve(x):
+        return jnp.tanh(x @ x) / 2
+
+    step = tofu.jax.partition(halve, 2)
+    step(jnp.ones((64, 64)))
+    shown = capsys.readouterr().err
+    for text in (
+        "tofu: tracing the step, ",
+        "tofu: planning, 3 operators over 2 workers",
+        "tofu: compiling halve for 2 devices, ",
+    ):
+        assert text in shown
+    step(jnp.ones((64, 64)))
+    assert capsys.readouterr().err == ""

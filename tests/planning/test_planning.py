@@ -38,9 +38,9 @@ search = planning._search
 def search_efforts(monkeypatch):
     made = []
 
-    def count(problems, settings, progress):
+    def count(problems, settings):
         made.append(settings.search_seconds)
-        return search(problems, settings, progress)
+        return search(problems, settings)
 
     monkeypatch.setattr(planning, "_search", count)
     return made

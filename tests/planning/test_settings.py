@@ -7,7 +7,7 @@ import pytest
 import tofu
 from tofu.command_line.planning import plan
 from tofu.mxnet.settings import MXNET_OPTIONS, MXNetSettings
-from tofu.planning.settings import DEFAULTS, OPTIONS, Settings
+from tofu.planning.settings import DEFAULTS, OPTIONS, Settings, read_plan
 
 
 def defaults_of(function):
@@ -42,3 +42,12 @@ def test_the_command_line_offers_every_option_with_a_help_text(name):
 def test_an_option_that_is_a_word_refuses_other_values(name):
     with pytest.raises(tofu.TofuError, match=f"{name}= must be one of .*, not "):
         MXNET_OPTIONS[name].read(np.array([1, 2]))
+
+
+def test_a_file_that_is_no_plan_is_refused_with_the_command_that_writes_one(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("import jax")
+    with pytest.raises(
+        tofu.PlanError, match=r"train\.py is not a plan\. `python -m tofu plan MODEL --save FILE` writes one"
+    ):
+        read_plan(path)

@@ -6,7 +6,8 @@ import pytest
 import tofu
 from tests.models.normalized import resnet_v1
 from tofu.formatting import format_bytes, format_rate, format_seconds
-from tofu.report.alternatives import choose_layers, find_alternatives
+from tofu.report import alternatives, plan_page
+from tofu.report.alternatives import choose_layers, find_alternatives, find_some_alternatives
 from tofu.report.durations import describe_durations
 from tofu.report.layers import list_layers
 from tofu.report.plan_page import render_page
@@ -81,6 +82,21 @@ def test_alternatives_equal_plans_with_hints(partition):
 def test_alternatives_of_unknown_operators_are_refused(partition):
     with pytest.raises(tofu.TofuError, match="no operator 'conv00'; did you mean"):
         find_alternatives(partition, "conv00")
+
+
+def test_searches_of_a_page_stop_when_the_time_is_used_up(partition, text, monkeypatch):
+    layers = choose_layers(list_layers(partition), 3)
+    clock = iter(range(100))
+    monkeypatch.setattr(alternatives.time, "process_time", lambda: next(clock))
+    found, left_out = find_some_alternatives(partition, layers, seconds=3)
+    accesses, positions = partition.problem.accesses, partition.problem.graph.operator_index
+    most = max(layers, key=lambda layer: layer.moved_bytes)
+    assert {name for name, plans in found.items() if plans} == {most.name}
+    assert len(found[most.name]) == 2
+    assert left_out == sum(len(accesses[positions[layer.operator]].axes) for layer in layers) - 2
+    assert "were not searched" not in text
+    monkeypatch.setattr(plan_page, "find_some_alternatives", lambda *_: (found, left_out))
+    assert f"To save time, {left_out} of these plans were not searched." in render_page(partition, "a model")
 
 
 def test_the_page_lists_simulated_machines(partition, text):

@@ -67,3 +67,12 @@ def test_a_plan_says_what_it_does_not_count(partition):
     text = print_to_text(lambda console: print_partition(console, partition, None))
     assert text.endswith("Not counted: optimizer states and workspace; `python -m tofu memory` adds them.\n")
     assert "; memory per worker " in str(tofu.partition(plain_cnn().symbol, 4, **plain_cnn().shapes).plan)
+
+
+def test_a_partitioned_model_has_the_table_of_the_command(partition):
+    model = plain_cnn()
+    symbol = tofu.partition(model.symbol, 4, hints={"conv2": "co", "fc": "k0"}, **model.shapes)
+    same = print_to_text(lambda console: print_partition(console, symbol.planned(), 3))
+    assert symbol.plan_table(3) == same
+    assert "... " in same
+    assert len(symbol.plan_table().splitlines()) > len(same.splitlines())

@@ -12,6 +12,7 @@ from tests.search.plans import list_plans
 from tests.search.random_graphs import random_graph
 from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
+from tofu.planning import progress
 from tofu.planning.memory_limit import Tradeoff
 from tofu.sizes import read_bytes
 
@@ -158,13 +159,32 @@ def test_infeasible_limits_are_explained():
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(1000, 1000), (12e9, 12 * 10**9), ("12GB", 12 * 10**9), ("1.5 KiB", 1536), ("2g", 2 * 10**9), ("7", 7)],
+    [(1024, 1024), (12e9, 12 * 10**9), ("12GB", 12 * 10**9), ("1.5 KiB", 1536), ("2g", 2 * 10**9), ("7 B", 7)],
 )
 def test_sizes_are_parsed(value, expected):
     assert read_bytes(value) == expected
     for wrong in (0, -1, "12 apples", "GB", True, float("nan"), "1.2.3 GB"):
         with pytest.raises(PlanError, match="is not a size: a number of bytes"):
             read_bytes(wrong)
+
+
+def test_progress_counts_plans_and_workers(capsys, monkeypatch):
+    for name in ("SILENT_SECONDS", "SECONDS_BETWEEN_LINES"):
+        monkeypatch.setattr(progress, name, 0.0)
+    monkeypatch.setattr(progress, "SECONDS_OF_LINES", ())
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 1e-4)
+    model = MODELS["mlp"]
+    with pytest.raises(InfeasibleError, match="workers would do"):
+        tofu.partition(model.symbol, 4, memory_limit="2.5 MiB", **model.shapes)
+    shown = capsys.readouterr().err
+    assert re.search(r"tofu: planning, \d+ operators over 4 workers, plan \d+ for the memory limit, .*\d s", shown)
+    assert re.search(r"tofu: planning, \d+ operators over 4 workers, trying \d+ workers, \d s", shown)
+
+
+@pytest.mark.parametrize("value", [80, 80.0, "80", " 80 "])
+def test_a_small_number_lacks_its_unit(value):
+    with pytest.raises(PlanError, match=r"is 80 bytes\. Did you mean 80 GiB\? Write memory_limit='80GiB'\."):
+        tofu.partition(MODELS["mlp"].symbol, 4, memory_limit=value, **MODELS["mlp"].shapes)
 
 
 def test_nothing_is_proved_of_plans_that_keep_fetched_tensors(monkeypatch):

@@ -4,7 +4,7 @@ import pytest
 
 from tofu.errors import TofuError
 from tofu.simulation import list_machines, read_machine
-from tofu.simulation.machine import FOLDER
+from tofu.simulation.machine import FOLDER, make_topology
 
 
 @pytest.mark.parametrize("name", list_machines())
@@ -20,6 +20,23 @@ def test_two_hosts_are_two_levels():
     assert [machine.level_of(0, worker) for worker in (1, 7, 8, 15)] == [1, 1, 0, 0]
     assert [machine.part_of(device, 0) for device in (0, 7, 8, 15)] == [0, 0, 1, 1]
     assert machine.part_of(9, 1) == 9
+
+
+@pytest.mark.parametrize(
+    ("workers", "levels"),
+    [(16, [(2, 640e9, 20), (8, 16 * 360e9, 6)]), (8, [(8, 8 * 360e9, 6)]), (4, [(4, 4 * 360e9, 6)])],
+)
+def test_a_machine_is_a_topology_of_its_first_devices(workers, levels):
+    machine = read_machine("2x8xH100")
+    found = [
+        (level.workers, level.bytes_per_second, level.microseconds) for level in make_topology(machine, workers).levels
+    ]
+    assert found == [pytest.approx(level) for level in levels]
+
+
+def test_workers_that_do_not_fill_a_machine_equally_have_no_topology():
+    with pytest.raises(TofuError, match="links between 2 x 8 devices, which 6 workers cannot fill equally"):
+        make_topology(read_machine("2x8xH100"), 6)
 
 
 @pytest.mark.parametrize("name", ["arithmetic", "memory", "call", "links", "latency", "host"])

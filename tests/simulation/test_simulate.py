@@ -196,6 +196,11 @@ def test_symbols_are_simulated_with_their_shapes():
     doubled = {name: (2 * shape[0], *shape[1:]) for name, shape in model.shapes.items()}
     assert tofu.simulate(partitioned, "8xV100", **doubled).samples == 2 * found.samples
     assert (found.workers, partitioned.plan) == (4, plan)
+    assert str(found).startswith("4 workers on 8 x V100 (p3.16xlarge, DGX-1): ")
+    assert "including updates of" in str(found)
+    assert str(tofu.simulate(partitioned, "2x8xH100")).startswith(
+        "4 workers on 2 hosts of 8 x H100 (1 of 2 hosts used): "
+    )
     assert tofu.simulate(model.symbol, "8xV100", **model.shapes).workers == 1
     assert tofu.advise(model.symbol, "8xV100", workers=[2], **model.shapes).options
     with pytest.raises(PlanError, match="pass them by name"):

@@ -8,6 +8,7 @@ from typing import Any
 
 from tofu.errors import TofuError
 from tofu.search.topology import Topology, read_topology
+from tofu.simulation.machine import is_machine, make_topology, read_machine
 
 MOST_DIGITS = 9  # a longer number is read as the name of an axis
 
@@ -25,10 +26,16 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def read_bandwidths(text: str | None) -> Topology | None:
-    """Return the interconnect that `text` describes: two bandwidths such as `10e9,50e9`, or the path of a JSON file."""
+def read_interconnect(text: str | None, workers: int | None) -> Topology | None:
+    """Return the interconnect between `workers` devices.
+
+    `text` has bandwidths such as `10e9,50e9`, or is the path of a JSON file with levels or a machine, or a machine's
+    name.
+    """
     if text is None:
         return None
+    if workers is not None and is_machine(text):
+        return make_topology(read_machine(text), workers)
     try:
         return read_topology([float(bandwidth) for bandwidth in text.split(",")])
     except ValueError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tofu.command_line.requests import ModelRequest, takes_model
-from tofu.planning.progress import stage_progress
+from tofu.planning.progress import show_progress
 from tofu.report.console import make_console
 
 
@@ -34,6 +34,6 @@ def compare(model_request: ModelRequest, batch: int | None) -> None:
         python -m tofu compare train.py:step --workers 8
         python -m tofu compare train.py:step --workers 4 --batch 64
     """  # noqa: D301  click reads the escape
-    with stage_progress() as report:
+    with show_progress() as report:
         show = model_request.compare(batch, report)
     show(make_console())

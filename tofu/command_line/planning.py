@@ -13,23 +13,20 @@ from tofu.command_line.arguments import read_optimizer
 from tofu.command_line.planning_options import OUTPUT, check_folder, check_plot
 from tofu.command_line.requests import ModelRequest, takes_model
 from tofu.engines import MXNET
-from tofu.errors import TofuError
 from tofu.formatting import format_bytes
 from tofu.host.writing import write_atomically
 from tofu.pipeline import Observer, observe_by_environment
 from tofu.planning.fitting import explain_none, find_fitting
-from tofu.report.alternatives import check_layer
+from tofu.report.alternatives import find_layer
 from tofu.report.console import make_console
 from tofu.report.data_parallel import describe_data_parallel
 from tofu.report.memory import MemoryComparison, print_report
 from tofu.report.plan_page import render_page
-from tofu.report.plan_table import alternatives_table, print_partition, timings_table
+from tofu.report.plan_table import DEFAULT_ROWS, alternatives_table, print_partition, timings_table
 from tofu.search import Problem
 from tofu.sizes import read_bytes
 
 T = TypeVar("T")
-
-LEAST_DEVICE_BYTES = 1 << 20  # a smaller number probably lacks its unit
 
 
 @click.command()
@@ -38,7 +35,7 @@ LEAST_DEVICE_BYTES = 1 << 20  # a smaller number probably lacks its unit
 @click.option(
     "--rows",
     type=click.IntRange(0),
-    default=60,
+    default=DEFAULT_ROWS,
     show_default=True,
     help="Maximum number of rows in the table of layers; 0 for all.",
 )
@@ -46,7 +43,8 @@ LEAST_DEVICE_BYTES = 1 << 20  # a smaller number probably lacks its unit
     "--why",
     multiple=True,
     metavar="LAYER",
-    help="For each axis of LAYER, show the bytes that the plan would move if LAYER were split along it. May be repeated.",
+    help="For each axis of LAYER, show the bytes that the plan would move if LAYER were split along it. LAYER is an operator, or a "
+    "row of the table, a scope or a line, which stands for its largest operator. May be repeated.",
 )
 @click.option(
     "--report",
@@ -121,7 +119,7 @@ class _CheckingLayers(Observer):
     def __call__(self, name: str, value: T) -> T:
         if isinstance(value, Problem):
             for layer in self.layers:
-                check_layer(layer, value.graph)
+                find_layer(layer, value)
         return super().__call__(name, value)
 
 
@@ -157,7 +155,7 @@ def memory(model_request: ModelRequest, device_memory: str | None, optimizer: st
         python -m tofu memory lm-symbol.json --shape data:32,512 --optimizer adam --plot memory.png
         python -m tofu memory train.py:step --workers 8 --donate 0 --device-memory 16GiB
     """  # noqa: D301  click reads the escape
-    device_bytes = None if device_memory is None else _read_device_memory(device_memory)
+    device_bytes = None if device_memory is None else read_bytes(device_memory, "--device-memory")
     check_plot(memory_plot)
     optimizer_states = read_optimizer(optimizer)
     report, console = model_request.report_memory(optimizer=optimizer_states), make_console()
@@ -170,15 +168,6 @@ def memory(model_request: ModelRequest, device_memory: str | None, optimizer: st
     click.echo(report.describe_fit(device_bytes))
     if not report.fits(device_bytes):
         click.echo(_describe_fewest_workers(model_request, report, device_bytes, optimizer=optimizer_states))
-
-
-def _read_device_memory(text: str) -> int:
-    count = read_bytes(text, "--device-memory")
-    if text.strip().isdecimal() and count < LEAST_DEVICE_BYTES:
-        raise TofuError(
-            f"--device-memory {text} is {count:,} bytes. Did you mean {count} GiB? Write --device-memory {count}GiB."
-        )
-    return count
 
 
 def _describe_fewest_workers(

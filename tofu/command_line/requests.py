@@ -16,6 +16,7 @@ from tofu.compare.agreement import Agreement
 from tofu.engines import JAX, MXNET, Registration, find_engine_of_file
 from tofu.errors import TofuError
 from tofu.pipeline import Observer, Partition, Task
+from tofu.planning.progress import show_progress
 from tofu.planning.settings import Settings
 from tofu.report.memory import MemoryComparison
 from tofu.search.native import UNEVEN
@@ -143,14 +144,15 @@ def takes_model(
                 if name in command_options:
                     model_options[name] = command_options.pop(name)
             read = engine.load("commands").read_request
-            read(
-                model,
-                workers,
-                planning,
-                lambda request: command(request, **command_options),
-                **model_options,
-                **context,
-            )
+            with show_progress():
+                read(
+                    model,
+                    workers,
+                    planning,
+                    lambda request: command(request, **command_options),
+                    **model_options,
+                    **context,
+                )
 
         return takes(options)(call)
 

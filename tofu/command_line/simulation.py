@@ -13,7 +13,7 @@ from tofu.command_line.requests import ModelRequest, takes_model
 from tofu.engines import MXNET
 from tofu.errors import TofuError
 from tofu.host.writing import write_atomically
-from tofu.planning.progress import stage_progress
+from tofu.planning.progress import show_progress
 from tofu.report.timeline_plot import plot_timeline
 from tofu.simulation.machine import Machine, list_known, list_machines, read_machine
 from tofu.simulation.simulate import simulate_one_device, simulate_partition
@@ -124,7 +124,7 @@ def advise(
     """  # noqa: D301  click reads the escape
     _refuse_options_that_advise_chooses(model_request)
     check_folder("--save", save)
-    with stage_progress() as report:
+    with show_progress() as report:
         advice = model_request.advise(
             machine, worker_counts, model_request.states if states_per_weight is None else states_per_weight, report
         )

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
+from tofu.errors import find_similar_names
 from tofu.graph.semantic import Graph, Operator
 
 
@@ -50,9 +51,45 @@ def _name_uniquely(operator: Operator) -> str:
 
 
 def list_members(graph: Graph, name: str) -> list[Operator]:
-    """Return the operators of the layer `name`, or [] if no layer has this name."""
+    """Return the operators of the layer `name`, or [] if no layer has this name.
+
+    `name` is the name of a row in a printed plan, a scope such as `encoder` with all scopes inside, or a line such as
+    `train.py:7`.
+    """
+    operators = [operator for operator in graph.operators if not operator.is_inner]
     layer = next((number for number, layer_name in name_layers(graph).items() if layer_name == name), None)
-    return [operator for operator, number in zip(graph.operators, find_layers(graph), strict=True) if number == layer]
+    if layer is not None:
+        return [graph.operators[position] for position, number in enumerate(find_layers(graph)) if number == layer]
+    in_scope = [operator for operator in operators if f"{operator.scope}/".startswith(f"{name}/")]
+    return in_scope or [operator for operator in operators if operator.line and _ends_with(operator.line, name)]
+
+
+def _ends_with(line: str, name: str) -> bool:
+    return f"/{line}".endswith(f"/{name}")
+
+
+def list_scopes(graph: Graph) -> list[str]:
+    """Return the scopes of the operators, such as `encoder` and `encoder/block_0`."""
+    return list(dict.fromkeys(operator.scope for operator in graph.operators if operator.scope))
+
+
+def find_operator(graph: Graph, name: str, count_points: Callable[[Operator], int]) -> Operator | None:
+    """Return the operator `name`, or the main operator of the layer `name`, or None if there is neither."""
+    if name in graph.operator_index:
+        return graph.operators[graph.operator_index[name]]
+    members = list_members(graph, name) if name else []
+    return choose_main_operator(members, count_points) if members else None
+
+
+def find_similar_operators(graph: Graph, name: str, count_points: Callable[[Operator], int]) -> list[str]:
+    """Return similar names of layers and operators. The first similar operator follows the main one of its layer."""
+    near = find_similar_names(name, [*list_scopes(graph), *graph.operator_index])
+    if not near or near[0] not in graph.operator_index:
+        return near
+    position = graph.operator_index[near[0]]
+    layers = find_layers(graph)
+    members = [graph.operators[n] for n, layer in enumerate(layers) if layer == layers[position]]
+    return list(dict.fromkeys([choose_main_operator(members, count_points).name, *near]))
 
 
 def is_backward(operator: Operator) -> bool:

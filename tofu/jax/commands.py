@@ -21,6 +21,7 @@ from tofu.jax.simulation import advise_source
 from tofu.jax.step_files import StepFile, locate_errors, read_step_file
 from tofu.jax.verify.step import verify_step
 from tofu.pipeline import Observer, Partition, Task
+from tofu.planning.progress import show_progress
 from tofu.planning.settings import Settings
 from tofu.simulation.advise import Advice
 from tofu.simulation.machine import Machine
@@ -83,7 +84,9 @@ class StepRequest:
 
     def report_memory(self, **_: Any) -> StepMemory:
         """Predict the memory of the step. Only the bytes of temporary values are estimates."""
-        return predict_memory(self.compile())
+        partition = self.compile()
+        with show_progress("predicting the memory"):
+            return predict_memory(partition)
 
 
 def read_request(
@@ -105,10 +108,11 @@ def read_request(
     settings = read_settings(workers, planning)
     if needs_devices:
         _request_virtual_devices(settings.workers)
-    file = read_step_file(model, arguments)
-    engine = make_engine(uneven)
-    with locate_errors(file.path, f"Tracing {file.name.partition(':')[2]} with {arguments}"):
-        source = read_step(file.step, file.arguments)
+    with show_progress("tracing the step"):
+        file = read_step_file(model, arguments)
+        engine = make_engine(uneven)
+        with locate_errors(file.path, f"Tracing {file.name.partition(':')[2]} with {arguments}"):
+            source = read_step(file.step, file.arguments)
     use(StepRequest(file, donate(source, donated) if donated else source, settings, engine))
 
 

@@ -21,6 +21,7 @@ from tofu.jax.frontend.read_step import check_arguments, donate, read_step
 from tofu.jax.hosts import check_devices, find_topology, list_devices
 from tofu.jax.partitioned_step import PartitionedStep
 from tofu.jax.planning import check_names, plan_step, read_settings
+from tofu.planning.progress import show_progress
 from tofu.search.algorithms import ALGORITHMS
 from tofu.validation import show, show_with_type
 
@@ -198,9 +199,13 @@ def partition(
     settings = read_settings(len(devices), options, workers if isinstance(workers, Mesh) else None)
     if settings.topology is None and settings.plan is None and not ALGORITHMS[settings.algorithm].splits_once:
         settings = replace(settings, topology=find_topology(devices))
-    source = donate(read_step(step, tuple(example_args)), donate_argnums)
-    made = plan_step(source, settings, engine=engine)
-    partitioned = PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums, uneven)
+    with show_progress() as report:
+        report("tracing the step")
+        source = donate(read_step(step, tuple(example_args)), donate_argnums)
+        report("")
+        made = plan_step(source, settings, engine=engine)
+        report(f"writing the program of {len(devices)} workers")
+        partitioned = PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums, uneven)
     if uneven is None and (names := partitioned.uneven_state):
         logger.warning(
             "%d devices cannot share %s equally, so these arrays of the state are stored as tofu.jax.UnevenArray. Orbax and other "

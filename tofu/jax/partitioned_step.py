@@ -37,9 +37,10 @@ from tofu.jax.step_arguments import StepArguments
 from tofu.jax.transformations import Transformation, choose_settings, make_transformable
 from tofu.pipeline import Partition
 from tofu.plan import Plan
+from tofu.planning.progress import show_progress
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
-from tofu.report.plan_table import alternatives_table
+from tofu.report.plan_table import DEFAULT_ROWS, alternatives_table, write_plan_table
 from tofu.simulation import Simulation, read_machine
 from tofu.simulation.simulate import read_states, simulate_partition
 from tofu.validation import show, show_with_type
@@ -91,6 +92,7 @@ class PartitionedStep:
         self._uneven_results = program.uneven_results(mesh)
         self._transformable_by_jaxpr: dict[core.ClosedJaxpr, Callable[..., list[Any]]] = {}
         self._step_by_transformation: dict[tuple[Transformation, core.ClosedJaxpr], PartitionedStep] = {}
+        self._is_compiled = False
         self._donate_argnums, self._donated = donate_argnums, native.donated
         self._program, self._jitted = program, program.compile(mesh, self._donated)
         names = [native.name_tensor(partition.graph, number) for number in native.step.inputs]
@@ -100,7 +102,7 @@ class PartitionedStep:
 
     @property
     def plan(self) -> Plan:
-        """The plan: how each operator and tensor is split. `print(step.plan)` shows it."""
+        """The plan: how each operator and tensor is split. `print(step.plan)` shows it, and `plan_table` its layers."""
         return self.partition.plan
 
     @cached_property
@@ -156,7 +158,13 @@ class PartitionedStep:
             return run(*(jnp.asarray(leaf) if isinstance(leaf, types_to_convert) else leaf for leaf in arguments))
         leaves = list(map(place_operand, arguments, self._argument_shardings))
         copy_repeated_donations(leaves, self._joined_shardings, self._donated)
-        results: list[Any] = self._jitted(*leaves, *self._constants)
+        constants = self._constants
+        if self._is_compiled:
+            results: list[Any] = self._jitted(*leaves, *constants)
+        else:
+            with show_progress(f"compiling {self.name} for {format_count(self.plan.workers, 'device')}"):
+                results = self._jitted(*leaves, *constants)
+            self._is_compiled = True
         for position, sharding in self._uneven_results.items():
             results[position] = UnevenArray(results[position], sharding)
         return results
@@ -345,6 +353,14 @@ class PartitionedStep:
         """
         return simulate_partition(self.partition, read_machine(machine), read_states(states))
 
+    def plan_table(self, rows: int | None = DEFAULT_ROWS, lines: bool = False) -> str:
+        """Return the plan as a table with a row for each layer, as `python -m tofu plan` prints it.
+
+        `rows` is the maximum number of rows, or None for all layers. If `lines` is True, add each layer's source line.
+        `print(plan)` has a row for each operator instead.
+        """
+        return write_plan_table(self.partition, rows, lines)
+
     def save_report(self, path: str | Path, title: str = "") -> None:
         """Write a web page about the plan: layouts, communication and some alternative splits."""
         if not isinstance(path, (str, os.PathLike)):
@@ -364,7 +380,8 @@ class PartitionedStep:
     def why(self, operator: str) -> str:
         """Return a table of all ways to split an operator, with their communication.
 
-        `operator` is a name from the plan. Each way takes a short search.
+        `operator` is a name from the plan, or a layer from `python -m tofu plan`, which stands for its largest operator.
+        Each way takes a short search.
         """
         return print_to_text(lambda console: console.print(alternatives_table(self.partition, operator)))
 

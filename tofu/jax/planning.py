@@ -15,7 +15,7 @@ from tofu.jax.frontend.read_step import divide_step, hoist_loop_sums
 from tofu.jax.pytrees import make_state_hints, matches_hint
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.plan import Plan
-from tofu.planning.progress import search_progress
+from tofu.planning.progress import show_progress
 from tofu.planning.settings import OPTIONS, Settings, read_options
 from tofu.search.topology import read_arrangement
 from tofu.validation import MOST_WORKERS
@@ -45,9 +45,8 @@ OTHER_NAMES_OF_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
 def plan_step(source: Source, settings: Settings, observe: Observer | None = None, engine: Engine = JAX) -> Partition:
     """Plan a step and build the program that the workers run. Raise a TofuError if planning fails."""
     observe = observe or observe_by_environment()
-    task = analyse(source, settings, observe, engine)
-    with search_progress(settings.workers) as progress:
-        return make_partition(task, observe, progress)
+    with show_progress("planning"):
+        return make_partition(analyse(source, settings, observe, engine), observe)
 
 
 def analyse(source: Source, settings: Settings, observe: Observer, engine: Engine = JAX) -> Task:

@@ -21,7 +21,7 @@ from tofu.mxnet.runtime.symbol.devices import resolve_contexts
 from tofu.mxnet.runtime.symbol.files import read_symbol, shapes_as_saved
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.pipeline import Observer, Partition, Task, observe_by_environment
-from tofu.planning.progress import search_progress
+from tofu.planning.progress import show_progress
 from tofu.planning.settings import Settings
 from tofu.report.compared_plans import compare_plans, print_plans
 from tofu.simulation.advise import Advice, advise
@@ -53,9 +53,9 @@ class SymbolRequest:
         """
         if self.settings.workers == 1:
             raise PlanError(f"--workers is 1; plans are made for 2 to {MOST_WORKERS} workers.")
-        with search_progress(self.settings.workers) as progress:
+        with show_progress("planning"):
             observe = observe or observe_by_environment()
-            return plan_task(self.read(observe), progress, observe)
+            return plan_task(self.read(observe), observe)
 
     def over(self, workers: int) -> SymbolRequest:
         """Return the same request for another number of workers."""

@@ -218,7 +218,7 @@ def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings:
         )
     task = read_trained(symbol, shapes, settings)
     first_arrangement, *_ = task.settings.arrangements
-    (tradeoff,) = make_tradeoffs([task.problem.arrange(first_arrangement)], task.settings, None, task.measure)
+    (tradeoff,) = make_tradeoffs([task.problem.arrange(first_arrangement)], task.settings, task.measure)
     split_all = tradeoff.split_all()
     tradeoff.try_more_prices()
     data_parallel = _plan_data_parallel(task, tradeoff.problem)

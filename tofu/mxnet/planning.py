@@ -21,7 +21,6 @@ from tofu.mxnet.lowerings import complete_reads, read_through_slices, unmerge_he
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
-from tofu.search.solve import Progress
 
 
 def read_task(
@@ -174,6 +173,6 @@ def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Cal
     return plan
 
 
-def plan_task(task: Task, progress: Progress | None = None, observe: Observer | None = None) -> Partition:
+def plan_task(task: Task, observe: Observer | None = None) -> Partition:
     """Plan a task from `read_task`. Return the plan with the graph to run."""
-    return make_partition(task, observe or observe_by_environment(), progress)
+    return make_partition(task, observe or observe_by_environment())

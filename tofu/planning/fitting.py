@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from tofu.analysis import InputAccess, OutputAccess
 from tofu.errors import InfeasibleError
-from tofu.formatting import format_bytes
+from tofu.formatting import format_bytes, format_count
+from tofu.planning.progress import show_progress
 from tofu.search import Problem
 from tofu.sizes import format_limit
 
@@ -29,7 +30,8 @@ def find_fitting(
     """
     for workers in _list_counts(least):
         try:
-            result = plan_for(workers)
+            with show_progress(f"trying {format_count(workers, 'worker')}"):
+                result = plan_for(workers)
         except InfeasibleError:
             continue
         if count_needed_bytes(result) <= limit_bytes:

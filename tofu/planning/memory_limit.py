@@ -26,6 +26,7 @@ import numpy as np
 from tofu.engine import Measured
 from tofu.formatting import format_bytes
 from tofu.planning.fitting import explain_none, find_fitting
+from tofu.planning.progress import search_progress, show_progress
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, Algorithm, Hints
 from tofu.search.choices import REPLICATED
@@ -108,13 +109,18 @@ class Tradeoff:
         return self._solve(restrict(self.problem), self.whole_effort)
 
     def _solve(self, problem: Problem, effort: Effort) -> Solution:
-        return self.algorithm.solve(problem, self.hints, effort)
+        with show_progress(self._name_next_plan()), search_progress() as progress:
+            return self.algorithm.solve(problem, self.hints, replace(effort, progress=progress))
 
     def _add(self, choices: Choices) -> Point:
         same_plans = (point for point in self.points if point.choices.is_same(choices))
-        point = next(same_plans, None) or measure_plan(choices.apply_to(self.problem), self.measure)
+        with show_progress(self._name_next_plan()):
+            point = next(same_plans, None) or measure_plan(choices.apply_to(self.problem), self.measure)
         self.points.append(point)
         return point
+
+    def _name_next_plan(self) -> str:
+        return f"plan {len(self.points) + 1} for the memory limit"
 
     def keep_regions(self, point: Point, tensors: Sequence[int]) -> Point:
         """Add a variant of the plan `point`. In it, workers keep elements of `tensors` that they have read."""

@@ -13,6 +13,7 @@ from tofu.formatting import format_bytes
 from tofu.graph import Graph, TensorKind
 from tofu.plan import Plan
 from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Tradeoff, explain_misfit
+from tofu.planning.progress import search_progress
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, choose_proof, describe_gap
@@ -21,9 +22,9 @@ from tofu.search.cost import evaluate
 from tofu.search.feasibility import explain_unsplit_round
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.rounds import MOST_ORDERS, count_orders
-from tofu.search.solve import NO_KNOWN_COST, Effort, Progress, Proof, Solution, combine_proofs
+from tofu.search.solve import NO_KNOWN_COST, Effort, Proof, Solution, combine_proofs
 from tofu.search.topology import read_arrangement
-from tofu.sizes import format_limit
+from tofu.sizes import format_limit, write_size
 
 logger = logging.getLogger("tofu")
 
@@ -75,24 +76,20 @@ class Selection:
 _plans: dict[tuple[object, ...], Plan] = {}
 
 
-def select_plan(
-    graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure
-) -> Selection:
+def select_plan(graph: Graph, problem: Problem, settings: Settings, measure: Measure) -> Selection:
     """Select how to split all operators and tensors of `graph`.
 
     In the graph of `problem`, smaller operators may replace operators of `graph`. `measure` returns the memory that a
     split needs. A warning is logged if several workers repeat a computation.
     """
-    selection = _select(graph, problem, settings, progress, measure)
+    selection = _select(graph, problem, settings, measure)
     unfed = explain_unsplit_round(selection.choices) if settings.on_infeasible == "replicate" else ""
     if unfed:
         logger.warning("%s With on_infeasible='replicate', workers compute the same where nothing can be split.", unfed)
     return selection
 
 
-def _select(
-    graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure
-) -> Selection:
+def _select(graph: Graph, problem: Problem, settings: Settings, measure: Measure) -> Selection:
     if settings.plan is not None:
         (arrangement,) = settings.arrangements
         return _apply_users_plan(graph, problem.arrange(arrangement), settings.plan, settings)
@@ -106,24 +103,20 @@ def _select(
             f"{requested[0]}= needs a search, and algorithm={settings.algorithm!r} is a baseline. Leave one out."
         )
     if settings.memory_limit is None:
-        return _search(problems, settings, progress)
-    return _search_within(problems, settings.memory_limit, settings, progress, measure)
+        return _search(problems, settings)
+    return _search_within(problems, settings.memory_limit, settings, measure)
 
 
-def make_tradeoffs(
-    problems: Sequence[Problem], settings: Settings, progress: Progress | None, measure: Measure
-) -> list[Tradeoff]:
+def make_tradeoffs(problems: Sequence[Problem], settings: Settings, measure: Measure) -> list[Tradeoff]:
     """Return a `Tradeoff` for each problem, still without plans."""
     algorithm = ALGORITHMS[settings.algorithm]
     seconds = settings.search_seconds / len(problems)
-    whole, effort = Effort(seconds, progress), Effort(seconds / SEARCHES_OF_A_TRADEOFF, progress)
+    whole, effort = Effort(seconds), Effort(seconds / SEARCHES_OF_A_TRADEOFF)
     return [Tradeoff(problem, measure, algorithm, settings.hints, effort, whole) for problem in problems]
 
 
-def _search_within(
-    problems: Sequence[Problem], limit: int, settings: Settings, progress: Progress | None, measure: Measure
-) -> Selection:
-    tradeoffs = make_tradeoffs(problems, settings, progress, measure)
+def _search_within(problems: Sequence[Problem], limit: int, settings: Settings, measure: Measure) -> Selection:
+    tradeoffs = make_tradeoffs(problems, settings, measure)
     found = [point for tradeoff in tradeoffs if (point := tradeoff.find_fitting(limit)) is not None]
     if not found:
         return _take_smallest(tradeoffs, limit, settings)
@@ -153,7 +146,8 @@ def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings
 def _describe_misfit(needed: int, limit: int) -> str:
     return (
         f"The plan is predicted to need {format_bytes(needed)} on a worker, and the memory limit is {format_limit(limit)}. More workers, a "
-        "smaller batch, jax.checkpoint or donated arguments need less."
+        "smaller batch, jax.checkpoint or donated arguments need less. "
+        f"`python -m tofu memory MODEL --device-memory {write_size(limit)}` finds the number of workers that is enough."
     )
 
 
@@ -187,9 +181,9 @@ def _select_given_plan(graph: Graph, problem: Problem, plan: Plan) -> Selection:
     return Selection(resolve_plan(problem, plan), plan.algorithm, optimality, claimed_bytes=plan.communication_bytes)
 
 
-def _search(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Selection:
+def _search(problems: Sequence[Problem], settings: Settings) -> Selection:
     algorithm = ALGORITHMS[settings.algorithm]
-    effort = Effort(settings.search_seconds / len(problems), progress)
+    effort = Effort(settings.search_seconds / len(problems))
     is_free = settings.replicate == "free"
     tied = replace(effort, seconds=SPLIT_SHARE * effort.seconds), _always_tie
     found, errors = _solve(problems, settings, *(tied if is_free else (effort,)))
@@ -266,11 +260,12 @@ def _solve(
         alike = [solution for solution in offered if solution.choices.problem.arrangement == problem.arrangement]
         start = min(alike, key=attrgetter("cost")).choices if alike else None
         known_cost = min((solution.cost for solution in rivals), default=NO_KNOWN_COST)
-        begun = replace(effort, start=start, known_cost=known_cost)
         try:
-            solution = ALGORITHMS[settings.algorithm].solve(
-                searched, settings.hints, begun, settings.on_infeasible != "error"
-            )
+            with search_progress() as progress:
+                begun = replace(effort, start=start, known_cost=known_cost, progress=progress)
+                solution = ALGORITHMS[settings.algorithm].solve(
+                    searched, settings.hints, begun, settings.on_infeasible != "error"
+                )
         except InfeasibleError as error:
             errors.append(error)
         else:

@@ -76,6 +76,10 @@ def read_plan(plan: Any) -> Plan:
         text = read_text(plan)
     except (OSError, ValueError) as error:
         raise PlanError(f"plan= takes {PLAN_FORMS}; no such file can be read: {error}.") from error
+    if not text.lstrip().startswith(("{", "[")):
+        raise PlanError(
+            f"{plan} is not a plan. `python -m tofu plan MODEL --save FILE` writes one; in Python, plan.to_json()."
+        )
     try:
         return Plan.from_json(text)
     except PlanError as error:
@@ -230,7 +234,8 @@ OPTIONS: Mapping[str, Option] = {
         Topology.to_plain,
         is_of_search=True,
         metavar="BANDWIDTHS",
-        help="Bytes per second of each level of the interconnect, from the top, separated by commas; or a JSON file with the levels. "
+        help="Bytes per second of each level of the interconnect, from the top, separated by commas; or a JSON file with the levels; "
+        "or a machine, as --machine of `python -m tofu simulate`. "
         "The search then minimizes seconds instead of bytes.",
     ),
     "memory_limit": Option(

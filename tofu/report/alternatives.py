@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
-from tofu.errors import PlanError, TofuError, find_similar_names
+from tofu.errors import PlanError, TofuError
 from tofu.formatting import format_bytes, list_some
-from tofu.graph import Graph, name_layers
+from tofu.graph import Operator, find_operator, find_similar_operators
 from tofu.pipeline import Partition
+from tofu.planning.progress import track_progress
 from tofu.report.layers import LayerRow, explain_axis
+from tofu.search import Problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate, price
 from tofu.search.solve import Effort
 from tofu.validation import show_with_type
 
-EFFORT_SECONDS = 0.5
+EFFORT_SECONDS = 0.5  # of each exact search; for large graphs, the recursive search before it takes longer
+TOTAL_SECONDS = 10.0  # of processor time for the alternatives of all layers on a page
 
 
 @dataclass(frozen=True)
@@ -57,13 +62,14 @@ def format_change(change: float) -> str:
     return "0 %" if change == 0 else f"{100 * change:+.2g} %" if abs(change) < 0.1 else f"{100 * change:+.0f} %"
 
 
-def check_layer(layer: str, graph: Graph) -> None:
-    """Raise PlanError if `layer` is not the name of an operator or layer of the model."""
+def find_layer(layer: str, problem: Problem) -> Operator:
+    """Return the operator `layer`, or the main operator of the layer. Raise PlanError if the model has neither."""
     if not isinstance(layer, str):
         raise PlanError(f"Expected the name of an operator, not {show_with_type(layer)}.")
-    operators = graph.operator_index
-    if layer in operators or layer in name_layers(graph).values():
-        return
+    graph = problem.graph
+    operator = find_operator(graph, layer, problem.count_points)
+    if operator is not None:
+        return operator
     if layer in graph.tensor_index:
         tensor = graph.tensor_index[layer]
         readers = [operator.name for operator in graph.operators if tensor in operator.inputs]
@@ -72,27 +78,31 @@ def check_layer(layer: str, graph: Graph) -> None:
             if readers
             else f"{layer!r} is a tensor that no operator reads, not an operator."
         )
-    if similar_names := find_similar_names(layer, operators):
+    if similar_names := find_similar_operators(graph, layer, problem.count_points):
         raise PlanError(f"The model has no operator {layer!r}; did you mean {', '.join(similar_names)}?")
-    raise PlanError(f"The model has no operator {layer!r}. Its operators are {list_some([*operators])}.")
+    raise PlanError(f"The model has no operator {layer!r}. Its operators are {list_some([*graph.operator_index])}.")
 
 
-def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:
-    """Return the best plan for each axis of the operator `layer`, if only this axis is split.
+def find_alternatives(
+    partition: Partition, layer: str, seconds: float = EFFORT_SECONDS, end_seconds: float = inf
+) -> list[Alternative]:
+    """Return the best plan for each axis of the operator or layer `layer`, if only this axis is split.
 
-    The cheapest plan comes first. Hints and the memory limit are ignored, and `seconds` limits each search. Raises
-    PlanError if the model has no such operator.
+    The cheapest plan comes first. Hints and the memory limit are ignored, and `seconds` limits each exact search. No
+    search starts after `time.process_time()` has reached `end_seconds`, so axes may be missing. Raises PlanError if the
+    model has no such operator.
     """
-    check_layer(layer, partition.graph)
     problem, exact = partition.searched.problem, ALGORITHMS["exact"]
-    position = problem.graph.operator_index[layer]
-    operator, access = problem.graph.operators[position], problem.accesses[position]
+    operator = find_layer(layer, problem)
+    access = problem.accesses[problem.graph.operator_index[operator.name]]
     present_cost = price(partition.searched)
     alternatives = []
     for number, axis in enumerate(access.axes):
+        if time.process_time() >= end_seconds:
+            break
         meaning = explain_axis(access, number)
         try:
-            solution = exact.solve(problem, {layer: axis}, Effort(seconds))
+            solution = exact.solve(problem, {operator.name: axis}, Effort(seconds))
         except TofuError as error:
             reason = str(error).splitlines()[-1].removeprefix("  - ").removeprefix(f"{operator.full_name}: ")
             alternatives.append(Alternative(axis, meaning, None, None, reason))
@@ -103,6 +113,22 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
             Alternative(axis, meaning, moved_bytes, change, exact.describe_optimality(cost, solution.proofs))
         )
     return sorted(alternatives, key=lambda plan: (plan.change is None, plan.change or 0.0, plan.axis))
+
+
+def find_some_alternatives(
+    partition: Partition, layers: Sequence[LayerRow], seconds: float = TOTAL_SECONDS
+) -> tuple[dict[str, list[Alternative]], int]:
+    """Return the alternatives of each layer, by its name, and the number of axes that were not searched.
+
+    The layers that transfer most come first. The last search starts before `seconds` of processor time are used up.
+    """
+    problem, end_seconds = partition.searched.problem, time.process_time() + seconds
+    alternatives, left_out = {}, 0
+    by_transfers = sorted(layers, key=lambda layer: -layer.moved_bytes)
+    for layer in track_progress(by_transfers, "searching alternatives"):
+        found = alternatives[layer.name] = find_alternatives(partition, layer.operator, end_seconds=end_seconds)
+        left_out += len(problem.accesses[problem.graph.operator_index[layer.operator]].axes) - len(found)
+    return alternatives, left_out
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:

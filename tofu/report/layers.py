@@ -123,13 +123,6 @@ def list_layers(partition: Partition) -> list[LayerRow]:
     return layers
 
 
-def find_operator(partition: Partition, name: str) -> str:
-    """Return the operator `name`, or the operator that represents the layer `name`."""
-    if name in partition.graph.operator_index:
-        return name
-    return next(layer.operator for layer in list_layers(partition) if layer.name == name)
-
-
 def _find_transfers(partition: Partition, layer_of_operator: Sequence[int]) -> dict[int, tuple[LayerTransfer, ...]]:
     owners, tensors = _find_owners(partition), partition.problem.graph.tensors
     bytes_by_layer: dict[int, Counter[tuple[Phase, str, bool]]] = {}

@@ -17,8 +17,8 @@ from tofu.formatting import format_bytes, format_count, format_seconds, list_som
 from tofu.graph import Phase
 from tofu.pipeline import Partition
 from tofu.plan import DimensionChoice
-from tofu.planning.progress import track_progress
-from tofu.report.alternatives import choose_layers, find_alternatives, format_change
+from tofu.planning.progress import show_progress
+from tofu.report.alternatives import choose_layers, find_some_alternatives, format_change
 from tofu.report.data_parallel import describe_data_parallel, plan_data_parallel
 from tofu.report.durations import describe_durations
 from tofu.report.layers import LayerRow, explain_axes, list_layers
@@ -43,7 +43,7 @@ def render_page(partition: Partition, title: str) -> str:
 
 def _describe(partition: Partition, title: str) -> dict[str, Any]:
     plan, layers = partition.plan, list_layers(partition)
-    explained_layers = track_progress(choose_layers(layers, EXPLAINED_LAYERS), "searching alternatives")
+    alternatives, left_out = find_some_alternatives(partition, choose_layers(layers, EXPLAINED_LAYERS))
     axes = explain_axes(partition, layers)
     return {
         "title": title,
@@ -63,10 +63,12 @@ def _describe(partition: Partition, title: str) -> dict[str, Any]:
         "data_parallel": describe_data_parallel(partition),
         "memory": _describe_memory(partition),
         "durations": describe_durations(partition),
+        "has_updates": bool(partition.graph.updated),
         "held": "memory" + (", with a momentum" if partition.graph.updated else ""),
         "axes": f"Axes in the results: {axes}." if axes else "",
         "layers": layers,
-        "alternatives": {layer.name: find_alternatives(partition, layer.operator) for layer in explained_layers},
+        "alternatives": alternatives,
+        "left_out": left_out,
         "shares": _find_shares(layers),
         "drawings": _draw(layers, plan.factors),
     }
@@ -94,7 +96,8 @@ def _compare(partition: Partition) -> list[dict[str, Any]]:
         ("data parallelism", plan_data_parallel, "parameters replicated on every worker"),
     ):
         try:
-            compared_bytes = evaluate(make_choices(partition.searched.problem)).total_bytes
+            with show_progress(f"planning {name}"):
+                compared_bytes = evaluate(make_choices(partition.searched.problem)).total_bytes
         except TofuError:
             continue  # does not apply to this model
         share = format_change((compared_bytes - moved_bytes) / moved_bytes) if moved_bytes else ""

@@ -16,12 +16,13 @@ from rich.table import Table
 from tofu.engine import Backend
 from tofu.formatting import format_bytes, format_seconds, format_workers, shorten_line
 from tofu.pipeline import Partition
-from tofu.report.alternatives import check_layer, find_alternatives
-from tofu.report.console import new_table, print_legend
-from tofu.report.layers import LayerRow, explain_axes, find_operator, list_layers
+from tofu.report.alternatives import find_alternatives, find_layer
+from tofu.report.console import new_table, print_legend, print_to_text
+from tofu.report.layers import LayerRow, explain_axes, list_layers
 from tofu.report.memory import group_workers
 
 REPLICATED = "-"
+DEFAULT_ROWS = 60
 COLUMNS, BACKWARD = 7, 3  # number of columns, position of "backward"
 LEGEND = (
     "A round splits over one factor of the number of workers. It splits operators along the axis listed, and parameters along the "
@@ -109,8 +110,7 @@ def format_choice(choice: Sequence[object]) -> str:
 
 def alternatives_table(partition: Partition, layer: str) -> Table:
     """Return a table with the best plan for each axis of `layer`, from a short search."""
-    check_layer(layer, partition.graph)
-    layer = find_operator(partition, layer)
+    layer = find_layer(layer, partition.searched.problem).name
     alternatives, plan = find_alternatives(partition, layer), partition.plan
     position = partition.searched.problem.graph.operator_index[layer]
     operator = partition.searched.problem.graph.operators[position]
@@ -162,6 +162,11 @@ def describe_unmeasured(backend: Backend) -> str:
     if not backend.unmeasured:
         return ""
     return f"Not counted: {backend.unmeasured}; `python -m tofu memory` adds them."
+
+
+def write_plan_table(partition: Partition, max_rows: int | None = DEFAULT_ROWS, has_lines: bool = False) -> str:
+    """Return the text of `print_partition`."""
+    return print_to_text(lambda console: print_partition(console, partition, max_rows, has_lines))
 
 
 def print_partition(console: Console, partition: Partition, max_rows: int | None, has_lines: bool = False) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tofu import _core
 from tofu.errors import PlanError, find_similar_names, raise_together
-from tofu.graph import Graph, Operator, Tensor, TensorKind, choose_main_operator, list_members
+from tofu.graph import Graph, Operator, Tensor, TensorKind, find_operator, find_similar_operators, list_scopes
 from tofu.plan import Plan
 from tofu.search.choices import FREE, REPLICATED, Choices, FixedChoices, make_choices
 from tofu.search.problem import Problem
@@ -47,14 +47,14 @@ def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: Fix
     special = [choice for choice in rounds if isinstance(choice, str) and choice in SPECIAL]
     if special:
         return f"{name}: {special[0]!r} is text; write {SPECIAL[special[0]]}, without quotes"
-    if name not in graph.operator_index and name not in graph.tensor_index and (members := list_members(graph, name)):
-        name = choose_main_operator(members, problem.count_points).name
-    if name not in graph.operator_index and name not in graph.tensor_index:
-        near = find_similar_names(name, [*graph.tensor_index, *graph.operator_index])
+    operator = None if name in graph.tensor_index else find_operator(graph, name, problem.count_points)
+    if operator is None and name not in graph.tensor_index:
+        near = _find_similar(problem, name)
         some = ", ".join([tensor.name for tensor in graph.tensors if tensor.kind in GIVEN][:3])
         return f"{name}: the graph has no such operator or tensor; " + (
             f"did you mean {', '.join(near)}?" if near else f"print(plan) lists the names, such as {some}"
         )
+    name = name if operator is None else operator.name
     has_axes = any(isinstance(choice, str) for choice in rounds)
     is_operator = name in graph.operator_index and (has_axes or name not in graph.tensor_index)
     position = (graph.operator_index if is_operator else graph.tensor_index)[name]
@@ -68,6 +68,14 @@ def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: Fix
         return _find_infeasible(problem, "tensor", position, fixed.tensors[position])
     except PlanError as error:
         return f"{_show_name(graph, 'operator' if is_operator else 'tensor', position)}: {error}"
+
+
+def _find_similar(problem: Problem, name: str) -> list[str]:
+    graph = problem.graph
+    near = find_similar_names(name, [*graph.tensor_index, *list_scopes(graph), *graph.operator_index])
+    if near and near[0] in graph.operator_index:
+        return find_similar_operators(graph, name, problem.count_points)
+    return near
 
 
 def _show_name(graph: Graph, kind: Kind, position: int) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from math import prod
+from math import gcd, prod
 from pathlib import Path
 from typing import Any
 
 from tofu.errors import TofuError
+from tofu.search.topology import Level, Topology
 from tofu.simulation.kernels import KernelRates, Rates
 from tofu.validation import (
     parse_json,
@@ -176,6 +177,39 @@ def read_machine(machine: Any) -> Machine:
         raise TofuError(
             f"{path} is not a machine: {reason}. docs/simulation.md lists its fields. {list_known()}"
         ) from error
+
+
+def is_machine(name_or_file: str) -> bool:
+    """Return True for the name of a known machine, and for a file that describes a machine."""
+    if name_or_file.lower() in map(str.lower, list_machines()):
+        return True
+    try:
+        value = parse_json(read_text(name_or_file))
+    except (OSError, ValueError):
+        return False
+    return isinstance(value, dict) and value.get("format") == FORMAT
+
+
+def make_topology(machine: Machine, workers: int) -> Topology:
+    """Return the levels of the interconnect between the first `workers` devices of a machine.
+
+    Raise TofuError if they do not fill equally many parts at each level.
+
+    >>> [level.workers for level in make_topology(read_machine("2x8xH100"), 16).levels]
+    [2, 8]
+    """
+    levels: list[Level] = []
+    remaining = workers
+    for link in reversed(machine.links):
+        parts = gcd(remaining, link.parts)
+        remaining //= parts
+        if parts > 1:
+            bytes_per_second = remaining * (link.shared or parts * link.bytes_per_second)
+            levels.insert(0, Level(bytes_per_second, parts, 1e6 * link.seconds))
+    if remaining > 1 or not levels:
+        sizes = " x ".join(str(link.parts) for link in machine.links) or "no"
+        raise TofuError(f"{machine} has links between {sizes} devices, which {workers} workers cannot fill equally.")
+    return Topology(tuple(levels))
 
 
 def list_known() -> str:

@@ -83,11 +83,14 @@ class Simulation:
 
     def __str__(self) -> str:
         needed_bytes = max(self.worker_bytes, default=0)
+        update_seconds = float(self.update_seconds.mean())
+        updates = f", including updates of {format_seconds(update_seconds)}" if update_seconds else ""
         lines = [
-            f"{format_count(self.workers, 'worker')} on {self.machine}: {format_seconds(self.seconds)} a step, "
+            f"{format_count(self.workers, 'worker')} on {self.machine}{self._describe_used_parts()}: "
+            f"{format_seconds(self.seconds)} a step, "
             f"{format_rate(self.throughput)} samples per second",
-            f"kernels {format_seconds(float(self.compute_seconds.mean()))} on each worker, including updates of "
-            f"{format_seconds(float(self.update_seconds.mean()))}; fetches {format_seconds(float(self.fetch_seconds.mean()))}; "
+            f"kernels {format_seconds(float(self.compute_seconds.mean()))} on each worker{updates}; "
+            f"fetches {format_seconds(float(self.fetch_seconds.mean()))}; "
             f"{self.waiting_share:.0%} of a step without a kernel",
         ]
         if needed_bytes:
@@ -96,6 +99,13 @@ class Simulation:
                 f"memory {format_bytes(needed_bytes)} of {format_bytes(self.machine.usable_bytes)} on each worker: {verdict}"
             )
         return "\n".join(lines)
+
+    def _describe_used_parts(self) -> str:
+        if len(self.machine.links) < 2:
+            return ""
+        used = len({self.machine.part_of(worker, 0) for worker in range(self.workers)})
+        hosts = self.machine.links[0].parts
+        return "" if used == hosts else f" ({used} of {format_count(hosts, 'host')} used)"
 
     def to_trace(self) -> str:
         """Return the timeline as JSON for chrome://tracing or Perfetto, with two rows for each worker."""

@@ -20,6 +20,7 @@ from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.mxnet.settings import MXNET_OPTIONS
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
+from tofu.report.plan_table import DEFAULT_ROWS
 from tofu.validation import show_with_type
 
 OPTIONS = tuple(name for name in MXNET_OPTIONS if name != "for_training")
@@ -136,6 +137,13 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         """The plan for training. Before the first call inside `autograd.record()`, the plan for inference."""
         operator = self._require_operator()
         return operator.training_plan or operator.symbol.plan
+
+    def plan_table(self, rows: int | None = DEFAULT_ROWS) -> str:
+        """Return the plan as a table with a row for each layer, as `python -m tofu plan` prints it.
+
+        `rows` is the maximum number of rows, or None for all layers.
+        """
+        return self.partitioned_symbol.plan_table(rows)
 
     def save_report(self, path: str | Path, title: str = "") -> None:
         """Write an HTML page about the plan."""

@@ -41,11 +41,11 @@ from tofu.mxnet.runtime.symbol.replanning import Replanner
 from tofu.mxnet.runtime.symbol.verification import verify_symbol
 from tofu.pipeline import Partition
 from tofu.plan import Plan
-from tofu.planning.progress import search_progress, stage_progress
+from tofu.planning.progress import show_progress
 from tofu.planning.settings import Settings
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
-from tofu.report.plan_table import alternatives_table
+from tofu.report.plan_table import DEFAULT_ROWS, alternatives_table, write_plan_table
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -70,6 +70,13 @@ class PartitionedSymbol(DerivedSymbols):
     def execution_symbol(self) -> Any:
         """The symbol (graph) that MXNet runs. It has the operators of all workers, and operators that transfer data."""
         return self.planned().training.symbol
+
+    def plan_table(self, rows: int | None = DEFAULT_ROWS) -> str:
+        """Return the plan as a table with a row for each layer, as `python -m tofu plan` prints it.
+
+        `rows` is the maximum number of rows, or None for all layers.
+        """
+        return write_plan_table(self.planned(), rows)
 
     def save_report(self, path: str | Path, title: str = "") -> None:
         """Write an HTML page about the plan: splits, communication, and alternatives."""
@@ -108,7 +115,7 @@ class PartitionedSymbol(DerivedSymbols):
 
         Arguments in `differentiated` get gradients. Arguments in `updated` are updated by an optimizer.
         """
-        with search_progress(self.settings.workers) as progress:
+        with show_progress("planning"):
             task = read_task(
                 self.whole,
                 shapes,
@@ -117,7 +124,7 @@ class PartitionedSymbol(DerivedSymbols):
                 differentiated=differentiated,
                 updated=updated,
             )
-            return plan_task(task, progress)
+            return plan_task(task)
 
     def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
         """Make `partition` the symbol's plan, and return an executor for it."""
@@ -163,7 +170,7 @@ class PartitionedSymbol(DerivedSymbols):
         inputs = read_shapes(self, shapes, PartitionedSymbol.verify.__kwdefaults__ or ())
         if not inputs and self._partition is not None:
             inputs = dict(self.plan.inputs)
-        with stage_progress() as report:
+        with show_progress() as report:
             unplanned = PartitionedSymbol(self, self.settings, self.contexts)
             return verify_symbol(
                 unplanned, inputs, values=values, grad_req=grad_req, dtype=dtype, seed=seed, report=report
