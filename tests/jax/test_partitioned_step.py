@@ -1,4 +1,5 @@
 import re
+import time
 from dataclasses import replace
 
 import jax
@@ -283,6 +284,7 @@ def test_planning_and_the_first_step_show_progress(capsys, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 1e-4)
 
     def halve(x):
+        time.sleep(0.1)  # long enough for the thread that shows progress
         return jnp.tanh(x @ x) / 2
 
     step = tofu.jax.partition(halve, 2)
