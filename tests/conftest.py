@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # the suite runs a process per co
 
 import tofu  # noqa: F401  makes MXNet importable
 from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.planning import progress
 from tofu.tdl import Description
 
+progress.SILENT_SECONDS = math.inf  # a slow machine must not print more than a fast one
 gc.set_threshold(100_000, 20, 100)  # garbage collection took a tenth of the time of JAX's tests
 
 
