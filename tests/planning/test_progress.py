@@ -15,6 +15,7 @@ def clock(monkeypatch):
     seconds = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: seconds[0])
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 10**6)  # the thread only waits
+    monkeypatch.setattr(progress, "SILENT_SECONDS", 2.0)
 
     def turn(to):
         seconds[0] = to
