@@ -50,7 +50,7 @@ class Selection:
     algorithm, optimality
         The algorithm that found the split, and a sentence about how close to optimal its cost is.
     lower_bound
-        Every plan transfers at least this many bytes. It is 0 if nothing is proved.
+        Every plan costs at least this many bytes, or nanoseconds with `topology=`. It is 0 if nothing is proved.
     search_bytes
         Peak memory of the exact search.
     claimed_bytes
