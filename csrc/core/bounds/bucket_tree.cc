@@ -283,9 +283,10 @@ class TreeGrowth {
       0;  // entries of all tables, with each use of a minimum, as the backward pass may need
   std::vector<Factor> factors_;
   std::vector<std::vector<int>> of_variable_;  // tables with the variable; some are taken
-  std::vector<double> sizes_;   // entries of the joint table of each variable's neighbours, or less
-  std::vector<double> logs_;    // logarithms of these
-  std::vector<char> is_exact_;  // by variable: true if its size is not a bound
+  // By variable: the entries of the joint table of its neighbours, or a lower bound of them.
+  std::vector<double> sizes_;
+  std::vector<double> logs_;                // the logarithms of the sizes
+  std::vector<char> is_exact_;              // by variable: false if its size is a bound
   std::set<std::pair<double, int>> queue_;  // variables by size
   std::map<std::vector<int>, int> alike_;   // the first bucket with certain tables
   std::map<std::vector<int>, int>

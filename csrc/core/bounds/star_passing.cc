@@ -207,8 +207,10 @@ StarPassing::StarPassing(const PairwiseProblem& problem, const std::vector<Star>
         variables.begin(), variables.end(), [&](int a, int b) { return places[a] < places[b]; });
     for (size_t position = 0; position < variables.size(); ++position) {
       const int place = places[variables[position]];
-      around_[variables[position]].push_back({static_cast<int>(f), static_cast<int>(position),
-                                              place<places[*last], place> places[*first]});
+      const bool goes_on = places[*last] > place;
+      const bool goes_back = places[*first] < place;
+      around_[variables[position]].push_back(
+          {static_cast<int>(f), static_cast<int>(position), goes_on, goes_back});
       functions_[f].moved.emplace_back(own_[variables[position]].size(), 0);
     }
   }

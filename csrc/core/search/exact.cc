@@ -160,8 +160,8 @@ class ExactSearch {
     const double seconds =
         kAdditionsPerChoice * kMostJoined * variables_.size() / kAdditionsPerSecond;
     std::vector<JoinedRounds> grids = ListCoarseGrids(grid_, kMostJoined);
-    const auto affordable = static_cast<size_t>(kShare * limits_.seconds / seconds);
-    if (grids.size() > affordable) {
+    const double affordable = kShare * limits_.seconds / seconds;
+    if (static_cast<double>(grids.size()) > affordable) {
       std::stable_sort(
           grids.begin(), grids.end(),
           [](const JoinedRounds& a, const JoinedRounds& b) { return a.size() < b.size(); });

@@ -51,7 +51,8 @@ class Cluster:
 
         The executor may split it in another way than the executor that `share` was called with.
         """
-        exchanged = {name: executor.gradient(name).in_layout_of(self._layouts[name]) for name in names}
+        gradients = {name: executor.gradient(name) for name in names}
+        exchanged = {name: gradient.in_layout_of(self._layouts[name]) for name, gradient in gradients.items()}
         shards = [
             shard
             for name, gradient in exchanged.items()
@@ -60,9 +61,9 @@ class Cluster:
         for number, (key, (_, copies)) in enumerate(shards):
             self.kvstore.push(key, copies[0], priority=-number)
             self.kvstore.pull(key, out=copies, priority=-number)
-        for name, gradient in exchanged.items():
-            if gradient is not executor.gradient(name):
-                executor.gradient(name).scatter(gradient.gather())
+        for name, gradient in gradients.items():
+            if exchanged[name] is not gradient:
+                gradient.scatter(exchanged[name].gather())
 
 
 def make_key() -> int:
