@@ -20,8 +20,10 @@ int64_t Least(const std::vector<int64_t>& values) {
   return *std::min_element(values.begin(), values.end());
 }
 
+}  // namespace
+
 /*! \brief Costs of subsets of a star's readers. Rows have an entry for each value of the centre. */
-class Groups {
+class StarGroups {
  public:
   /*! \brief Find the cost of each subset in its best partition into groups with one pattern.
    * costs[reader * bytes.size() + pattern] is the cost of a reader. */
@@ -85,18 +87,8 @@ class Groups {
   std::vector<int64_t> parted_;  // rows by subset: cost of its best partition into groups
 };
 
-/*! \brief Write the least cost of the values with each pattern. */
-void PutByPattern(const std::vector<int>& patterns, const std::vector<int64_t>& costs, size_t count,
-                  int64_t* least) {
-  std::fill_n(least, count, kNobodyAsks);
-  for (size_t x = 0; x < patterns.size(); ++x)
-    least[patterns[x]] = std::min(least[patterns[x]], costs[x]);
-}
-
-}  // namespace
-
 struct StarBuffers {
-  Groups groups;
+  StarGroups groups;
   std::vector<int64_t> costs;  // of readers, by reader and pattern
   std::vector<int64_t> joined;
   std::vector<int64_t> of_pattern;
@@ -105,6 +97,14 @@ struct StarBuffers {
 };
 
 namespace {
+
+/*! \brief Write the least cost of the values with each pattern. */
+void PutByPattern(const std::vector<int>& patterns, const std::vector<int64_t>& costs, size_t count,
+                  int64_t* least) {
+  std::fill_n(least, count, kNobodyAsks);
+  for (size_t x = 0; x < patterns.size(); ++x)
+    least[patterns[x]] = std::min(least[patterns[x]], costs[x]);
+}
 
 /*! \brief Find the least cost of a star, with the bytes moved to it, by value of the centre
  * (position 0) or of a reader (from 1 on). */
@@ -120,7 +120,7 @@ void LeastOfStar(const Star& star, const std::vector<std::vector<int64_t>>& move
                  costs.data() + costs.size() - patterns);
   }
   const std::vector<int64_t>& of_centre = moved.front();
-  Groups& groups = buffers->groups;
+  StarGroups& groups = buffers->groups;
   groups.Set(costs, star.bytes, of_centre.size());
   std::vector<int64_t>& least = buffers->least;
   least = moved[position];
