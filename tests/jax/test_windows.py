@@ -31,6 +31,7 @@ CONSTANT = {
     "a column": (lambda y: y[:, 0] * 2, lambda k: 0),
     "roll": (lambda y: jnp.roll(y, 1, 0) * 2, lambda k: k * ROW),
     "roll of both dimensions": (lambda y: jnp.roll(y, (3, -2), (0, 1)) * 2, lambda k: 3 * k * ROW),
+    "gradient of roll": (lambda y: jax.grad(lambda y: jnp.sin(jnp.roll(y, 1, 0)).sum())(y), lambda k: 2 * k * ROW),
     "shift": (lambda y: y.at[:-1].set(y[1:] * 2), lambda k: (k - 1) * ROW),
     "shift by two, added": (lambda y: y.at[2:].add(y[:-2] * 2), lambda k: 2 * (k - 1) * ROW),
     "a row is set": (lambda y: y.at[3].set(7.0), lambda k: 0),
@@ -265,6 +266,21 @@ def test_random_concatenations(seed):
 
     workers = int(draws.choice([2, 3, 4, 8]))
     check_step(step, workers, x, y, atol=1e-6, hints={"x": 0} if extent % workers == 0 else {})
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_pads_of_slices(seed):
+    draws = np.random.default_rng(seed)
+    x, number = jnp.asarray(draws.standard_normal((12, 6)), "float32"), jnp.float32(draws.choice([0.0, -0.0, 3.5]))
+    begin, end = sorted(int(n) for n in draws.choice(13, 2, replace=False))
+    rooms = [(*(int(n) for n in draws.choice([-2, 0, 1, 9], 2)), int(draws.choice(2, p=[0.8, 0.2]))) for _ in range(2)]
+
+    def step(x):
+        first, middle, last = jnp.split(x * 2, (begin, end)) if seed % 2 else (x[:begin], x[begin:end], x[end:])
+        pieces = [piece for piece in (first, middle[:, :5], last) if len(piece) > 4]
+        return [lax.pad(piece, number, rooms) for piece in pieces], first.sum()
+
+    check_step(step, int(draws.choice([2, 3, 4])), x, rtol=1e-6, hints={"x": 0})
 
 
 UNUSUAL = {

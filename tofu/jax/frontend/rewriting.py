@@ -27,6 +27,7 @@ from tofu.jax.frontend.windows import (
     rewrite_dynamic_slice,
     rewrite_dynamic_update,
     rewrite_gather,
+    rewrite_pad,
     rewrite_scatter,
 )
 
@@ -300,7 +301,7 @@ PLANNING_RULES: Mapping[str, tuple[Rule, ...]] = {
     "dynamic_slice": (rewrite_dynamic_slice,),
     "dynamic_update_slice": (rewrite_dynamic_update,),
     "gather": (rewrite_gather,),
-    "pad": (_pad_between,),
+    "pad": (_pad_between, rewrite_pad),
     "rev": (cancel_reversals,),
     "scatter": (rewrite_scatter,),
     "slice": (_cut_before_steps,),

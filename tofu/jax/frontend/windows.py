@@ -196,6 +196,27 @@ def rewrite_concatenation(
     return moved and builder.substitute(equation, choose, moved)
 
 
+def rewrite_pad(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Replace the pad of a slice, such as in the gradient of `jnp.roll`, by one pad that shifts the sliced array.
+
+    Return None if the pad would not remove all elements outside the slice.
+    """
+    operand, number = equation.inputs
+    source, bounds = _find_bounds(builder, operand)
+    extents, config = builder.find_type(source).shape, equation.params["padding_config"]
+    cuts = [(begin, extent - end) for (begin, end), extent in zip(bounds, extents, strict=True)]
+    if not any(map(any, cuts)) or any(inner for _, _, inner in config):
+        return None
+    if any(
+        cut and room > 0
+        for pair, room_pair in zip(cuts, config, strict=True)
+        for cut, room in zip(pair, room_pair, strict=False)
+    ):
+        return None
+    room = [(low - begin, high - end, 0) for (begin, end), (low, high, _) in zip(cuts, config, strict=True)]
+    return builder.substitute(equation, lambda x, number: lax.pad(x, number, room), (source, number))
+
+
 def _shift_slices(
     builder: StepBuilder, equation: Equation, shape: Sequence[int], begins: Sequence[int]
 ) -> Sequence[Operand] | None:
@@ -233,13 +254,26 @@ def _extend_pieces(
 
 
 def _find_slice(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
+    source, bounds = _find_bounds(builder, operand)
+    extents = builder.find_type(source).shape
+    if any(n != d and bound != (0, extent) for n, (bound, extent) in enumerate(zip(bounds, extents, strict=True))):
+        return operand, 0, builder.find_type(operand).shape[d]
+    return source, *bounds[d]
+
+
+def _find_bounds(builder: StepBuilder, operand: Operand) -> tuple[Operand, list[tuple[int, int]]]:
+    """Return the array that a slice reads, and where the slice begins and ends in each dimension."""
     maker = builder.find_producer(operand)
-    if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
-        (source,) = maker.inputs
-        begins, ends = maker.params["start_indices"], maker.params["limit_indices"]
-        if all(n == d or ends[n] - begins[n] == extent for n, extent in enumerate(builder.find_type(source).shape)):
-            return source, begins[d], ends[d]
-    return operand, 0, builder.find_type(operand).shape[d]
+    name = "" if maker is None else maker.primitive.name
+    if maker is not None and name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
+        return maker.inputs[0], list(zip(maker.params["start_indices"], maker.params["limit_indices"], strict=True))
+    if maker is not None and name == "split":
+        ends = list(accumulate(maker.params["sizes"]))
+        n = maker.outputs.index(operand)
+        bounds = [(0, extent) for extent in builder.find_type(operand).shape]
+        bounds[maker.params["axis"]] = ends[n] - maker.params["sizes"][n], ends[n]
+        return maker.inputs[0], bounds
+    return operand, [(0, extent) for extent in builder.find_type(operand).shape]
 
 
 def _bind(equation: Equation, params: Mapping[str, Any], rest: Sequence[Any], array: Any, *update: Any) -> Any:

@@ -38,7 +38,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
                 "SymbolBlock) would run on one. Build the whole model first and call tofu.partition(...) last. sym.whole is the model "
                 "for one device, and tofu.gluon.partition(...) takes a SymbolBlock of it."
             )
-        return mx.sym.Symbol.handle.__get__(self)
+        return super().handle
 
     @handle.setter
     def handle(self, handle: Any) -> None:
