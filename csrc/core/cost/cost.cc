@@ -12,6 +12,19 @@
 
 namespace tofu {
 
+bool IsHeld(const PlacedAccess& access, const Boxes& shards) {
+  for (const Boxes& regions : access.held) {
+    for (int worker = 0; worker < regions.count(); ++worker) {
+      if (!IsEqualBox(regions[worker], shards[worker], regions.rank())) return false;
+    }
+  }
+  return true;
+}
+
+bool IsScattered(const PlacedAccess& access, const PlacedLayout& layout) {
+  return access.is_partial && layout.can_scatter;
+}
+
 namespace {
 
 /*! \brief Count the elements of the region `i` of each worker that its shard lacks. */
@@ -107,15 +120,6 @@ int64_t GatherCells(const PlacedAccess& access, const Boxes& boxes, int64_t box_
   return cells;
 }
 
-bool IsHeld(const PlacedAccess& access, const Boxes& shards) {
-  for (const Boxes& regions : access.held) {
-    for (int worker = 0; worker < regions.count(); ++worker) {
-      if (!IsEqualBox(regions[worker], shards[worker], regions.rank())) return false;
-    }
-  }
-  return true;
-}
-
 /*! \brief Count elements of every worker's box that it takes from other workers, by round. */
 std::vector<int64_t> GatherCellsByRound(const PlacedAccess& access, const Boxes& boxes,
                                         const WorkerGrid& grid) {
@@ -144,10 +148,6 @@ std::vector<int64_t> JoinCellsByRound(const PlacedLayout& layout, const WorkerGr
   return cells;
 }
 
-bool IsScattered(const PlacedAccess& access, const PlacedLayout& layout) {
-  return access.is_partial && layout.can_scatter;
-}
-
 /*! \brief Count the elements of a write that workers take from other workers: parts or partial
  * results, and then parts of sums. */
 int64_t CountWriteCells(const PlacedAccess& access, const PlacedLayout& layout) {
@@ -157,77 +157,36 @@ int64_t CountWriteCells(const PlacedAccess& access, const PlacedLayout& layout) 
          layout.cells - layout.scattered_cells;
 }
 
-/*! \brief Counts by round of one incidence. */
-class RoundCounter {
- public:
-  RoundCounter(const WorkerGrid& grid, const Tensor& tensor)
-      : grid_(grid), tensor_(tensor), counts_{Zeros(), Zeros(), 0} {}
+LevelCounts MakeZeros(const WorkerGrid& grid) {
+  return {std::vector<int64_t>(grid.num_rounds(), 0), std::vector<int64_t>(grid.num_rounds(), 0)};
+}
 
-  /*! \brief Add the elements that cross each round. */
-  void AddFetch(const std::vector<int64_t>& cells, int64_t fetches = 1) {
-    bool is_counted = false;  // at this level
-    for (int round = 0; round < grid_.num_rounds(); ++round) {
-      if (grid_.BeginsLevel(round)) is_counted = false;
-      counts_.bytes[round] += tensor_.element_bytes * cells[round];
-      if (cells[round] == 0 || is_counted) continue;
-      counts_.waits[round] += fetches * tensor_.times;
-      is_counted = true;
-    }
-  }
-
-  /*! \brief Add the elements that each round adds to the rounds before, in `fetches` fetches.
-   * `totals` has the elements of the first rounds, where each group counts as one worker. */
-  void AddRelayed(const std::vector<int64_t>& totals, int64_t fetches) {
-    std::vector<int64_t> cells;
-    int64_t most = 0;  // more rounds may read fewer elements: regions with gaps count as boxes
-    for (const int64_t total : totals) {
-      cells.push_back(std::max<int64_t>(total - most, 0));
-      most = std::max(most, total);
-    }
-    AddFetch(cells, fetches);
-    counts_.excess_bytes += tensor_.element_bytes * (most - totals.back());
-  }
-
-  LevelCounts Take() { return std::move(counts_); }
-
- private:
-  std::vector<int64_t> Zeros() const { return std::vector<int64_t>(grid_.num_rounds(), 0); }
-
-  const WorkerGrid& grid_;
-  const Tensor& tensor_;
-  LevelCounts counts_;
-};
-
-void AddRelayed(const PlacedAccess& access, const PlacedLayout& layout, bool is_write,
-                RoundCounter* counter) {
-  const auto add = [&](int64_t fetches, const auto& count) {
-    std::vector<int64_t> totals;
-    for (size_t round = 0; round < access.prefixes.size(); ++round)
-      totals.push_back(count(access.prefixes[round], layout.prefixes[round]));
-    totals.push_back(count(access, layout));
-    counter->AddRelayed(totals, fetches);
-  };
-  if (is_write) {
-    add(IsScattered(access, layout) ? 2 : 1, CountWriteCells);
-    return;
-  }
-  for (size_t i = 0; i < access.regions.size(); ++i) {
-    add(1, [i](const PlacedAccess& of_access, const PlacedLayout& of_layout) {
-      return ReadCells(of_access, i, of_layout);
-    });
+/*! \brief Add the elements that cross each round, in `fetches` fetches. */
+void AddFetch(const std::vector<int64_t>& cells, int64_t fetches, const WorkerGrid& grid,
+              const Tensor& tensor, LevelCounts* counts) {
+  bool is_counted = false;  // at this level
+  for (int round = 0; round < grid.num_rounds(); ++round) {
+    if (grid.BeginsLevel(round)) is_counted = false;
+    counts->bytes[round] += tensor.element_bytes * cells[round];
+    if (cells[round] == 0 || is_counted) continue;
+    counts->waits[round] += fetches * tensor.times;
+    is_counted = true;
   }
 }
 
 void AddDirect(const PlacedAccess& access, const PlacedLayout& layout, bool is_write,
-               const WorkerGrid& grid, RoundCounter* counter) {
+               const WorkerGrid& grid, const Tensor& tensor, LevelCounts* counts) {
+  const auto add = [&](const std::vector<int64_t>& cells) {
+    AddFetch(cells, 1, grid, tensor, counts);
+  };
   if (!is_write) {
     for (size_t i = 0; i < access.regions.size(); ++i)
-      counter->AddFetch(ReadCellsByRound(access, i, layout, grid));
+      add(ReadCellsByRound(access, i, layout, grid));
   } else if (IsScattered(access, layout)) {
-    counter->AddFetch(GatherCellsByRound(access, layout.scattered, grid));
-    counter->AddFetch(JoinCellsByRound(layout, grid));
+    add(GatherCellsByRound(access, layout.scattered, grid));
+    add(JoinCellsByRound(layout, grid));
   } else {
-    counter->AddFetch(GatherCellsByRound(access, layout.shards, grid));
+    add(GatherCellsByRound(access, layout.shards, grid));
   }
 }
 
@@ -241,15 +200,56 @@ int64_t HoldingCost(const Graph& graph, int tensor_id, const WorkerGrid& grid,
   return std::llround(tensor.holding_price * static_cast<double>(cells * tensor.element_bytes));
 }
 
+int64_t CountCells(const PlacedAccess& access, size_t fetch, const PlacedLayout& layout,
+                   bool is_write) {
+  return is_write ? CountWriteCells(access, layout) : ReadCells(access, fetch, layout);
+}
+
+RelayedCounter::RelayedCounter(const WorkerGrid& grid, const Tensor& tensor)
+    : grid_(grid), tensor_(tensor), counts_(MakeZeros(grid)), crossing_(grid.num_rounds()) {}
+
+void RelayedCounter::Clear() {
+  std::fill(counts_.bytes.begin(), counts_.bytes.end(), 0);
+  std::fill(counts_.waits.begin(), counts_.waits.end(), 0);
+  counts_.excess_bytes = 0;
+}
+
+void RelayedCounter::Add(const std::vector<int64_t>& totals, bool is_scattered) {
+  int64_t most = 0;  // more rounds may read fewer elements: regions with gaps count as boxes
+  for (size_t round = 0; round < totals.size(); ++round) {
+    crossing_[round] = std::max<int64_t>(totals[round] - most, 0);
+    most = std::max(most, totals[round]);
+  }
+  AddFetch(crossing_, is_scattered ? 2 : 1, grid_, tensor_, &counts_);
+  counts_.excess_bytes += tensor_.element_bytes * (most - totals.back());
+}
+
 LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,
                         const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor) {
-  RoundCounter counter(grid, tensor);
   if (access.prefixes.empty()) {
-    AddDirect(access, layout, incidence.is_write, grid, &counter);
-  } else {
-    AddRelayed(access, layout, incidence.is_write, &counter);
+    LevelCounts counts = MakeZeros(grid);
+    AddDirect(access, layout, incidence.is_write, grid, tensor, &counts);
+    return counts;
   }
-  return counter.Take();
+  RelayedCounter counter(grid, tensor);
+  for (size_t fetch = 0; fetch < access.regions.size(); ++fetch) {
+    std::vector<int64_t> totals;
+    for (size_t round = 0; round < access.prefixes.size(); ++round)
+      totals.push_back(
+          CountCells(access.prefixes[round], fetch, layout.prefixes[round], incidence.is_write));
+    totals.push_back(CountCells(access, fetch, layout, incidence.is_write));
+    counter.Add(totals, incidence.is_write && IsScattered(access, layout));
+  }
+  return counter.counts();
+}
+
+int64_t PriceOf(const LevelCounts& counts, const WorkerGrid& grid) {
+  double cost = 0;
+  for (int round = 0; round < grid.num_rounds(); ++round) {
+    cost += grid.price(round) * static_cast<double>(counts.bytes[round]) +
+            grid.latency(round) * static_cast<double>(counts.waits[round]);
+  }
+  return std::llround(std::min(cost, static_cast<double>(kForbiddenBytes)));
 }
 
 bool IsInPlace(const Incidence& incidence) {
@@ -260,21 +260,10 @@ bool IsInPlace(const Incidence& incidence) {
 int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
                        const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor) {
   if (!incidence.is_write && !IsHeld(access, layout.shards)) return kForbiddenBytes;
-  if (grid.has_prices()) {
-    const LevelCounts counts = CountLevels(incidence, access, layout, grid, tensor);
-    double cost = 0;
-    for (int round = 0; round < grid.num_rounds(); ++round) {
-      cost += grid.price(round) * static_cast<double>(counts.bytes[round]) +
-              grid.latency(round) * static_cast<double>(counts.waits[round]);
-    }
-    return std::llround(std::min(cost, static_cast<double>(kForbiddenBytes)));
-  }
+  if (grid.has_prices()) return PriceOf(CountLevels(incidence, access, layout, grid, tensor), grid);
   int64_t cells = 0;
-  if (incidence.is_write) {
-    cells = CountWriteCells(access, layout);
-  } else {
-    for (size_t i = 0; i < access.regions.size(); ++i) cells += ReadCells(access, i, layout);
-  }
+  for (size_t fetch = 0; fetch < access.regions.size(); ++fetch)
+    cells += CountCells(access, fetch, layout, incidence.is_write);
   return std::min(tensor.element_bytes * cells, kForbiddenBytes);
 }
 

@@ -115,12 +115,17 @@ constexpr int kMostPairedWorkers = 64;
 PlacedLayout PlaceLayout(const Graph& graph, int tensor, const WorkerGrid& grid,
                          const std::vector<int>& layout);
 
+/*! \brief Return true if shards are the regions that an in-place write must hold. */
+bool IsHeld(const PlacedAccess& access, const Boxes& shards);
+
+/*! \brief Return true if the partial results of a write are reduced in parts and then gathered. */
+bool IsScattered(const PlacedAccess& access, const PlacedLayout& layout);
+
 /*! \brief Return true if the operator writes the tensor in place. */
 bool IsInPlace(const Incidence& incidence);
 
 /*! \brief Return the bytes of an incidence, at most kForbiddenBytes. If the grid has prices, return
- * the cost instead: the sum over rounds of price times bytes plus latency times fetches, rounded.
- */
+ * PriceOf instead. */
 int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
                        const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor);
 
@@ -141,6 +146,33 @@ struct LevelCounts {
   // With relays: bytes that are counted too often, because the regions of a group may have gaps.
   int64_t excess_bytes = 0;
 };
+
+/*! \brief Count the elements that workers fetch from each other, without regard to rounds: for
+ * region `fetch` of a read, or for a write. */
+int64_t CountCells(const PlacedAccess& access, size_t fetch, const PlacedLayout& layout,
+                   bool is_write);
+
+/*! \brief The counts of an incidence in a graph that relays in groups. */
+class RelayedCounter {
+ public:
+  RelayedCounter(const WorkerGrid& grid, const Tensor& tensor);
+
+  void Clear();
+  /*! \brief Add a fetch, or two if a sum is reduced and then gathered. totals[i] has its elements
+   * on the grid of the first i + 1 rounds, where each group counts as one worker. */
+  void Add(const std::vector<int64_t>& totals, bool is_scattered);
+  const LevelCounts& counts() const { return counts_; }
+
+ private:
+  const WorkerGrid& grid_;
+  const Tensor& tensor_;
+  LevelCounts counts_;
+  std::vector<int64_t> crossing_;  // elements that cross each round
+};
+
+/*! \brief Return the cost: the sum over rounds of price times bytes plus latency times fetches,
+ * rounded, and at most kForbiddenBytes. */
+int64_t PriceOf(const LevelCounts& counts, const WorkerGrid& grid);
 
 /*! \brief Return the counts of one incidence, on a grid with prices. */
 LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,

@@ -4,6 +4,7 @@
 #include "core/cost/tables.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_set>
 #include <utility>
 
@@ -85,12 +86,6 @@ std::vector<int64_t> CostTables::Compute(const Request& request) const {
 
 namespace {
 
-/*! \brief Lists of the shards of many layouts, and of those on the grids of the first rounds. */
-struct LayoutLists {
-  BoxLists boxes;
-  std::vector<LayoutLists> prefixes;
-};
-
 /*! \brief List the pairs of workers whose boxes and regions a count of the access intersects. */
 std::vector<BoxPair> ListPairs(const PlacedAccess& access, size_t region, bool is_write) {
   const int workers = access.regions[region].count();
@@ -109,33 +104,130 @@ std::vector<BoxPair> ListPairs(const PlacedAccess& access, size_t region, bool i
   return pairs;
 }
 
-/*! \brief Add the boxes of a layout, and set their numbers in it. */
-void AddToLists(PlacedLayout* layout, LayoutLists* lists) {
-  layout->shards_list = lists->boxes.Add(layout->shards);
-  if (layout->can_scatter) layout->scattered_list = lists->boxes.Add(layout->scattered);
-  lists->prefixes.resize(layout->prefixes.size());
-  for (size_t i = 0; i < layout->prefixes.size(); ++i)
-    AddToLists(&layout->prefixes[i], &lists->prefixes[i]);
-}
-
 /*! \brief Compute the overlaps of an access with all layouts in `lists`, which must stay alive.
  * Leaves out overlaps that would be too large, and those of scalars. */
-void FindOverlaps(const LayoutLists& lists, bool is_write, PlacedAccess* access) {
-  for (size_t i = 0; i < access->prefixes.size(); ++i)
-    FindOverlaps(lists.prefixes[i], is_write, &access->prefixes[i]);
-  access->overlaps.clear();
+void FindOverlaps(const BoxLists& lists, bool is_write, PlacedAccess* access) {
   const bool is_exchanged = is_write && access->copies == 0;
   const bool has_many_workers = access->regions.front().count() > kMostPairedWorkers;
   if (access->regions.front().rank() == 0) return;
   if (is_exchanged && (access->own.count() > 0 || has_many_workers)) return;
   for (size_t i = 0; i < access->regions.size(); ++i) {
     const std::vector<BoxPair> pairs = ListPairs(*access, i, is_write);
-    if (!Overlaps::IsSmall(lists.boxes, pairs.size())) {
+    if (!Overlaps::IsSmall(lists, pairs.size())) {
       access->overlaps.clear();
       return;
     }
-    access->overlaps.emplace_back(access->regions[i], pairs, lists.boxes);
+    access->overlaps.emplace_back(access->regions[i], pairs, lists);
   }
+}
+
+/*! \brief Call `visit` with the access of each choice, and the shards of all layouts. */
+void VisitAccesses(
+    const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
+    const std::vector<std::vector<int>>& choices, const std::vector<std::vector<int>>& layouts,
+    const std::function<void(const PlacedAccess&, const std::vector<PlacedLayout>&)>& visit) {
+  std::vector<PlacedLayout> placed_layouts;
+  placed_layouts.reserve(layouts.size());
+  BoxLists lists;
+  for (const std::vector<int>& layout : layouts) {
+    PlacedLayout placed = PlaceLayout(graph, incidence.tensor, grid, layout);
+    placed.shards_list = lists.Add(placed.shards);
+    if (placed.can_scatter) placed.scattered_list = lists.Add(placed.scattered);
+    placed_layouts.push_back(std::move(placed));
+  }
+  for (const std::vector<int>& choice : choices) {
+    PlacedAccess access = PlaceAccess(graph, incidence, grid, choice);
+    FindOverlaps(lists, incidence.is_write, &access);
+    visit(access, placed_layouts);
+  }
+}
+
+/*! \brief Different choices, and for each of a list of choices its number. */
+struct DifferentChoices {
+  std::vector<std::vector<int>> choices;
+  std::vector<size_t> numbers;
+
+  DifferentChoices(const std::vector<std::vector<int>>& all, int rounds) {
+    std::map<std::vector<int>, size_t> known;
+    for (const std::vector<int>& choice : all) {
+      const auto found = known.emplace(FirstRounds(choice, rounds), choices.size());
+      if (found.second) choices.push_back(found.first->first);
+      numbers.push_back(found.first->second);
+    }
+  }
+};
+
+/*! \brief The elements that workers fetch on the grid of the first rounds. */
+class PrefixCells {
+ public:
+  enum class Way : char { kForbidden, kOnce, kScattered };
+
+  PrefixCells(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid, int rounds,
+              const std::vector<std::vector<int>>& choices,
+              const std::vector<std::vector<int>>& layouts)
+      : choices_(choices, rounds),
+        layouts_(layouts, rounds),
+        num_fetches_(incidence.is_write ? 1 : incidence.reads.size()) {
+    const size_t num_entries = choices_.choices.size() * layouts_.choices.size();
+    cells_.reserve(num_entries * num_fetches_);
+    ways_.reserve(num_entries);
+    const auto add = [&](const PlacedAccess& access, const std::vector<PlacedLayout>& placed) {
+      for (const PlacedLayout& layout : placed) {
+        for (size_t fetch = 0; fetch < num_fetches_; ++fetch)
+          cells_.push_back(CountCells(access, fetch, layout, incidence.is_write));
+        ways_.push_back(incidence.is_write && IsScattered(access, layout)       ? Way::kScattered
+                        : !incidence.is_write && !IsHeld(access, layout.shards) ? Way::kForbidden
+                                                                                : Way::kOnce);
+      }
+    };
+    VisitAccesses(graph, incidence, grid.UnpricedPrefix(rounds), choices_.choices, layouts_.choices,
+                  add);
+  }
+
+  size_t num_fetches() const { return num_fetches_; }
+  Way way(size_t choice, size_t layout) const { return ways_[Entry(choice, layout)]; }
+  int64_t cells(size_t choice, size_t layout, size_t fetch) const {
+    return cells_[Entry(choice, layout) * num_fetches_ + fetch];
+  }
+
+ private:
+  size_t Entry(size_t choice, size_t layout) const {
+    return choices_.numbers[choice] * layouts_.choices.size() + layouts_.numbers[layout];
+  }
+
+  DifferentChoices choices_;
+  DifferentChoices layouts_;
+  size_t num_fetches_;
+  std::vector<int64_t> cells_;
+  std::vector<Way> ways_;
+};
+
+/*! \brief TabulateIncidence if the graph relays in groups and the grid has prices. Choices that
+ * begin with the same rounds share the counts of these rounds. */
+std::vector<int64_t> TabulateRelayed(const Graph& graph, const Incidence& incidence,
+                                     const WorkerGrid& grid,
+                                     const std::vector<std::vector<int>>& choices,
+                                     const std::vector<std::vector<int>>& layouts) {
+  std::vector<PrefixCells> prefixes;
+  for (int rounds = 1; rounds <= grid.num_rounds(); ++rounds)
+    prefixes.emplace_back(graph, incidence, grid, rounds, choices, layouts);
+  const PrefixCells& all = prefixes.back();
+  RelayedCounter counter(grid, graph.tensor(incidence.tensor));
+  std::vector<int64_t> totals(grid.num_rounds());
+  std::vector<int64_t> costs(choices.size() * layouts.size(), kForbiddenBytes);
+  for (size_t entry = 0; entry < costs.size(); ++entry) {
+    const size_t choice = entry / layouts.size(), layout = entry % layouts.size();
+    const PrefixCells::Way way = all.way(choice, layout);
+    if (way == PrefixCells::Way::kForbidden) continue;
+    counter.Clear();
+    for (size_t fetch = 0; fetch < all.num_fetches(); ++fetch) {
+      for (size_t round = 0; round < prefixes.size(); ++round)
+        totals[round] = prefixes[round].cells(choice, layout, fetch);
+      counter.Add(totals, way == PrefixCells::Way::kScattered);
+    }
+    costs[entry] = PriceOf(counter.counts(), grid);
+  }
+  return costs;
 }
 
 }  // namespace
@@ -144,22 +236,16 @@ std::vector<int64_t> TabulateIncidence(const Graph& graph, const Incidence& inci
                                        const WorkerGrid& grid,
                                        const std::vector<std::vector<int>>& choices,
                                        const std::vector<std::vector<int>>& layouts) {
+  if (grid.has_prices() && graph.relays_in_groups())
+    return TabulateRelayed(graph, incidence, grid, choices, layouts);
   const Tensor& tensor = graph.tensor(incidence.tensor);
-  std::vector<PlacedLayout> placed;
-  placed.reserve(layouts.size());
-  LayoutLists lists;
-  for (const std::vector<int>& layout : layouts) {
-    placed.push_back(PlaceLayout(graph, incidence.tensor, grid, layout));
-    AddToLists(&placed.back(), &lists);
-  }
   std::vector<int64_t> bytes;
-  bytes.reserve(choices.size() * placed.size());
-  for (const std::vector<int>& choice : choices) {
-    PlacedAccess access = PlaceAccess(graph, incidence, grid, choice);
-    FindOverlaps(lists, incidence.is_write, &access);
-    for (const PlacedLayout& layout : placed)
-      bytes.push_back(IncidenceBytes(incidence, access, layout, grid, tensor));
-  }
+  bytes.reserve(choices.size() * layouts.size());
+  VisitAccesses(graph, incidence, grid, choices, layouts,
+                [&](const PlacedAccess& access, const std::vector<PlacedLayout>& placed) {
+                  for (const PlacedLayout& layout : placed)
+                    bytes.push_back(IncidenceBytes(incidence, access, layout, grid, tensor));
+                });
   return bytes;
 }
 

@@ -14,8 +14,8 @@ int BoxLists::Add(const Boxes& boxes) {
   known_.resize(boxes.rank());
   std::vector<int> numbers;
   for (int d = 0; d < boxes.rank(); ++d) {
-    Column column;
-    for (int worker = 0; worker < boxes.count(); ++worker) column.push_back(boxes[worker][d]);
+    Column column(boxes.count());
+    for (int worker = 0; worker < boxes.count(); ++worker) column[worker] = boxes[worker][d];
     const auto found = known_[d].emplace(std::move(column), static_cast<int>(columns_[d].size()));
     if (found.second) columns_[d].push_back(&found.first->first);
     numbers.push_back(found.first->second);
@@ -35,10 +35,11 @@ Overlaps::Overlaps(const Boxes& regions, const std::vector<BoxPair>& pairs, cons
     : lists_(lists), fixed_(pairs.size(), 1) {
   for (const BoxPair& pair : pairs) region_volume_ += Volume(regions[pair.region], regions.rank());
   for (size_t d = 0; d < lists.columns_.size(); ++d) {
-    std::vector<int64_t> lengths;
+    std::vector<int64_t> lengths(lists.columns_[d].size() * pairs.size());
+    int64_t* length = lengths.data();
     for (const BoxLists::Column* column : lists.columns_[d]) {
       for (const BoxPair& pair : pairs)
-        lengths.push_back(Intersect(regions[pair.region][d], (*column)[pair.box]).extent());
+        *length++ = Intersect(regions[pair.region][d], (*column)[pair.box]).extent();
     }
     if (lists.columns_[d].size() > 1) {
       varied_.push_back(static_cast<int>(d));
