@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/base/large_pages.h"
 #include "core/base/parallel.h"
 #include "core/base/text.h"
 #include "core/elimination/least_of_block.h"
@@ -268,7 +269,7 @@ class Elimination {
   const PairwiseProblem& problem_;
   size_t max_entries_;
   // A pool, because malloc takes longer and longer to find memory for very many small tables.
-  std::pmr::unsynchronized_pool_resource memory_;
+  std::pmr::unsynchronized_pool_resource memory_{LargePages()};
   std::vector<Table> tables_;
   std::vector<std::vector<int>> of_variable_;
   std::vector<Decision> decisions_;
