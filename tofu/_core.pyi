@@ -261,10 +261,11 @@ def count_levels(
     reread: Sequence[int] = ...,
     latencies: Sequence[float] = ...,
 ) -> tuple[list[int], list[int]]:
-    """Return the bytes and the number of fetches that cross each round.
+    """Return the bytes, and the number of fetches (copies from other workers), that belong to each round.
 
-    A transfer crosses the first round that separates its two workers. The bytes of all rounds add up to the total.
-    Neighbouring rounds of equal price and latency are one *level*. A fetch by all workers counts once per level.
+    Each round divides groups of workers. A transfer belongs to the round that puts its two workers into different
+    groups. The bytes of all rounds add up to the total. Neighbouring rounds of equal price and latency are one *level*.
+    A fetch by all workers counts once per level.
     """
 
 def feasible_choices(graph: Graph, factors: Sequence[int], kind: Kind, id: int, prefix: Sequence[int]) -> list[int]:

@@ -53,8 +53,8 @@ def _name_uniquely(operator: Operator) -> str:
 def list_members(graph: Graph, name: str) -> list[Operator]:
     """Return the operators of the layer `name`, or [] if no layer has this name.
 
-    `name` is the name of a row in a printed plan, a scope such as `encoder` with all scopes inside, or a line such as
-    `train.py:7`.
+    `name` is a name in the first column of a printed plan, a scope such as `encoder`, or a source line such as
+    `train.py:7`. A scope also contains the operators of inner scopes, such as `encoder/block_0`.
     """
     operators = [operator for operator in graph.operators if not operator.is_inner]
     layer = next((number for number, layer_name in name_layers(graph).items() if layer_name == name), None)

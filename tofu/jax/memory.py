@@ -141,9 +141,9 @@ def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
 
 
 def read_compiled(compiled: Any) -> StepDeviceMemory:
-    """Return the memory that XLA reports for a compiled step.
+    """Return the memory of a compiled step, as reported by XLA, JAX's compiler.
 
-    XLA counts constants as arguments, and a small table of addresses as a result.
+    XLA counts constants as arguments. It counts a small table of addresses as part of the results.
     """
     reported = compiled.memory_analysis()
     return StepDeviceMemory(

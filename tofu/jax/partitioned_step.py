@@ -224,7 +224,7 @@ class PartitionedStep:
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
-        """Lower the step as a function of flat lists: the arrays in its arguments, then its constants."""
+        """Return the step's program for JAX's compiler. It takes the arrays in the arguments, then the constants."""
         return self._jitted.lower(*self._program.argument_structs(self.mesh))
 
     @in_planned_precision

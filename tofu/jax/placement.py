@@ -72,7 +72,7 @@ def place_operand(value: Any, sharding: Sharding) -> Any:
 
 
 def place_copy(value: Any, sharding: Sharding) -> Any:
-    """Place a copy of a value on devices. If the copy is donated, `value` stays valid."""
+    """Place a copy of a value on devices. If a step reuses the copy's memory (`donate_argnums`), `value` stays valid."""
     placed = place_array(_copy_host_array(value), sharding)
     if isinstance(placed, UnevenArray):
         return placed.copy() if isinstance(value, UnevenArray) else placed

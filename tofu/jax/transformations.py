@@ -79,7 +79,7 @@ class Batch:
     batched: tuple[bool, ...]
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return `jax.vmap` of the step, and the shapes of its arguments."""
+        """Return the step for a batch of examples, and the shapes of its arguments."""
         batched = jax.vmap(
             core.jaxpr_as_fun(traced), [0 if is_batched else None for is_batched in self.batched], axis_size=self.size
         )

@@ -55,7 +55,10 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add a smaller operator before the last one. `names` are its `Operator.dimension_names`."""
+        """Add one of the smaller operators. Add the last of them with `last_operator` instead.
+
+        `names` are the `Operator.dimension_names` of the new operator.
+        """
         full_name = f"{self.whole.name}/{name}"
         self._add(full_name, op, attributes, inputs, outputs, is_inner=True, origin=origin, dimension_names=names)
 

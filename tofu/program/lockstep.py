@@ -123,7 +123,7 @@ class Lockstep:
     computes
         The instruction of each operator. Operators that only transfer data are left out.
     transfers
-        The transfer that computes each value. All other values are arguments or outputs of operators.
+        The transfer that computes each value. Values without a transfer are arguments or outputs of operators.
     """
 
     graph: Graph

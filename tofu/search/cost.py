@@ -37,8 +37,8 @@ def price(choices: Choices) -> int:
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the bytes and the number of reads that cross each level of the interconnect.
 
-    Level n belongs to round n. A transfer crosses the level of the first round that separates its two workers. The
-    bytes add up to the total of `evaluate`.
+    Level n belongs to round n, in which groups of workers are divided. A transfer crosses the level of the round that
+    puts its two workers into different groups. The bytes add up to the total of `evaluate`.
     """
     problem = choices.problem
     counts, waits = _core.count_levels(
@@ -50,8 +50,8 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def list_worth_keeping(choices: Choices) -> list[int]:
     """Return tensors that workers should keep after reading them, for later operators.
 
-    Tensors that save the most communication for their memory come first. The list is empty if workers always keep them
-    (`TransferRules.shares_regions`).
+    They are sorted by the communication that they save per byte of memory, the largest first. The list is empty if
+    workers always keep tensors (`TransferRules.shares_regions`).
     """
     problem = choices.problem
     if problem.rules.shares_regions:

@@ -203,7 +203,7 @@ class Update(NamedTuple):
 
 
 def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
-    """Return the optimizer's updates after the step, one for each shard of a parameter."""
+    """List the updates that the optimizer runs after the step. Each updates one shard of a parameter."""
     graph, tables = program.graph, program.tables
     outputs = [output.tensor for output in program.outputs]
     output_by_gradient = {outputs[position]: position for position in range(program.n_model_outputs, len(outputs))}

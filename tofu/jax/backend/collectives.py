@@ -45,7 +45,10 @@ class Workers:
 
     @contextmanager
     def remember(self, me: Any = None) -> Iterator[None]:
-        """In the `with` block, compute numbers that depend on the worker only once. `me` is the worker's number."""
+        """In the `with` block, compute each number that differs between workers once, and use it again.
+
+        `me` is the worker's number.
+        """
         before = self._known_numbers
         self._known_numbers = dict(before) if me is None else {"me": me}
         try:

@@ -200,7 +200,7 @@ class SpmdProgram:
         }
 
     def find_layout(self, number: int) -> Layout:
-        """Return the layout of a value: the dimension that each mesh axis splits, or -1 for none."""
+        """Return the layout of a value: the dimension that each axis of the device grid splits, or -1 for none."""
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:

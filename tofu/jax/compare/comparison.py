@@ -130,7 +130,7 @@ class PlanComparison:
         return self._compile(name, self.lower_peer(peer))
 
     def lower_peer(self, peer: Peer) -> Any:
-        """Lower the step for a hand-made plan. `peer` returns the shardings of the arguments."""
+        """Prepare the step with a plan made by hand for compilation. `peer` returns the shardings of the arguments."""
         shardings = peer(make_mesh(self._devices), self._arguments)
         sharding_lists = [jax.tree.leaves(argument) for argument in shardings]
         argument_shardings = [sharding for argument in sharding_lists for sharding in argument]

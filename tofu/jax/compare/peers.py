@@ -66,12 +66,12 @@ def make_mesh(devices: Sequence[Any]) -> Mesh:
 
 
 def make_sharding(mesh: Mesh, rank: int, split: Mapping[int, Sequence[str]]) -> NamedSharding:
-    """Return a sharding of an array. `split={0: ["x"]}` splits dimension 0 along mesh axis x."""
+    """Return a sharding of an array. `split={0: ["x"]}` splits dimension 0 along axis x of the device grid `mesh`."""
     return NamedSharding(mesh, PartitionSpec(*(tuple(split.get(d, ())) or None for d in range(rank))))
 
 
 def shard_batch(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple[Any, ...]:
-    """Return shardings of the data that split the batch along the mesh axes `names`.
+    """Return shardings of the data that split the batch along the axes `names` of the device grid `mesh`.
 
     Arrays without a batch dimension are replicated. Raise UnsupportedError if the batch cannot be divided equally.
     """

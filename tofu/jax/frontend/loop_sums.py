@@ -263,7 +263,10 @@ class _LoopBody:
         return None
 
     def _hoist_operand(self, operand: Operand, moved_equations: dict[int, Equation], body_values: _BodyValues) -> bool:
-        """Return True if an operand is equal in all iterations. Add its equations to `moved_equations`."""
+        """Return True if an operand is equal in all iterations.
+
+        Then add the equations that compute it inside the loop to `moved_equations`.
+        """
         if isinstance(operand, Literal) or operand not in self._values_inside:
             return True
         equation = body_values.equation_by_result.get(operand)

@@ -99,7 +99,10 @@ def _reduce_vmap_axes(builder: StepBuilder, equation: Equation, types: Sequence[
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace `optimization_barrier((x, y))` by a barrier for x and one for y. Plans may split x and y differently."""
+    """Replace `optimization_barrier((x, y))` by a barrier for x and one for y. Plans may split x and y differently.
+
+    A barrier prevents the compiler from optimising across it.
+    """
     return [
         x if isinstance(x, Literal) else builder.add(equation.primitive, type_, [x], equation)
         for x, type_ in zip(equation.inputs, types, strict=True)
@@ -163,7 +166,7 @@ def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[V
 def _compare_operands(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace `x == maximum(x, y)`, as in the gradient of `maximum`, by `x >= y`.
 
-    XLA may compute x and y twice with different rounding errors. Then neither equals the maximum.
+    JAX's compiler may compute x and y twice with different rounding errors. Then neither equals the maximum.
     """
     for operand, extremum in (equation.inputs, equation.inputs[::-1]):
         maker = builder.find_producer(extremum)

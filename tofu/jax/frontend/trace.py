@@ -235,7 +235,10 @@ class StepBuilder:
         return Literal(np.asarray(x.val, type_.dtype), type_)
 
     def add_constant(self, value: Any) -> Operand:
-        """Return an operand for an array that the step closes over. A scalar becomes a literal."""
+        """Return an operand for an array that the step uses but does not take as an argument.
+
+        A scalar becomes a literal.
+        """
         type_ = read_type(value if hasattr(value, "dtype") else np.asarray(value))
         if is_empty(type_):
             return self.add_empty(type_)
@@ -291,7 +294,7 @@ class StepBuilder:
 
 
 def eliminate_dead_code(step: Step) -> Step:
-    """Return the step without equations and constants that no result needs."""
+    """Return the step without the equations (JAX operations) and constants that no result needs."""
     needed = {x for x in step.outputs if isinstance(x, int)}
     equations = _keep_needed(step.equations, needed)
     constants = {number: value for number, value in step.constants.items() if number in needed}

@@ -132,7 +132,7 @@ def find_platform(equation: JaxprEqn) -> int:
 
 
 def find_key_implementation(dtype: Any) -> str:
-    """Return the name of the random generator, such as "threefry2x32", for a type of random keys."""
+    """Return the name of the random generator, such as "threefry2x32", of an array of `jax.random.key`s."""
     return str(dtype._impl.name)
 
 
@@ -194,9 +194,9 @@ def use_default_promotion() -> Iterator[None]:
 
 
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checked: bool = False) -> Any:
-    """Return `jax.shard_map` of a function that always runs under `mesh`.
+    """Return a function that runs `function` on each device's shards (`jax.shard_map`). It always runs under `mesh`.
 
-    With `is_checked=True`, tracing raises TypeError or ValueError unless JAX can prove that replicas are equal.
+    With `is_checked=True`, JAX must prove that replicas are equal. If it cannot, tracing raises TypeError or ValueError.
     """
     mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=is_checked)
     meshes: Any = jax.sharding if hasattr(jax.sharding, "use_abstract_mesh") else import_module("jax._src.mesh")  # 0.6
@@ -241,7 +241,7 @@ def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) ->
 
 
 def is_of_jax(implementation: Any) -> bool:
-    """Return True if a primitive's implementation is part of JAX."""
+    """Return True if a function that implements an operation is part of JAX."""
     module = getattr(getattr(implementation, "func", implementation), "__module__", None) or "jax"
     return module.partition(".")[0] in ("jax", "jaxlib")
 

@@ -81,7 +81,7 @@ class KernelCall:
     def differentiate(self, operands: Sequence[Any], results: Sequence[Any]) -> KernelCall:
         """Return the gradient of this kernel (vector-Jacobian product) as another kernel.
 
-        It takes the operands and the cotangents of the results. It returns the cotangents of the operands.
+        It takes the operands and the gradients of the results. It returns the gradients of the operands.
         """
         is_differentiated, has_cotangent = ([is_differentiable(x) for x in arrays] for arrays in (operands, results))
 

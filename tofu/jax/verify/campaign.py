@@ -79,9 +79,9 @@ def verify_cases(
 ) -> Generator[CaseReport, None, None]:
     """Yield the results of each case, in order.
 
-    Equal equations (same primitive, parameters, shapes and types) are verified once. If `primitives` is not empty,
-    other primitives are skipped. With `search=True`, also find correct ways to split that descriptions do not offer.
-    If `jobs` > 1, cases run in parallel, and must be from `load_cases`.
+    JAX operations with the same name, parameters, shapes and types are verified once. If `primitives` is not empty,
+    only these operations are verified. With `search=True`, also report axes along which an operation can be split
+    although its description does not allow this. If `jobs` > 1, cases run in parallel, and must be from `load_cases`.
     """
     numbers_by_case = list_distinct(cases, primitives, seed)
     if jobs == 1:

@@ -31,9 +31,10 @@ If shards may overlap, a number that does not divide the extent is tested as wel
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """Results of the checks of one equation.
+    """Results of the checks of one equation (a JAX operation).
 
-    `report` covers the description and splits along one axis. `pairs` covers splits along two axes at once.
+    `report` has the checks of the description, and of splits along one axis. `pairs` has the checks of splits along two
+    axes at once.
     """
 
     report: NodeReport

@@ -66,7 +66,7 @@ class Summary:
 
 
 def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -> Summary:
-    """Count the results for `primitives`, by default for all described primitives."""
+    """Count the results for `primitives` (JAX operations), by default for all operations with a description."""
     described = set(primitives or DESCRIPTIONS.built_in - list_lacking())
     comparisons_by_op: dict[str, set[Compared]] = defaultdict(set)
     counts = Counter(signatures=0, strategies=0, pairs=0, overlapping=0, refused=0)

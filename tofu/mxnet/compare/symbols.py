@@ -145,9 +145,10 @@ def split_recurrences(
 
 
 def divide_by_window_size(symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]) -> Any:
-    """Return a copy of the symbol in which average pooling divides by the number of elements in each window.
+    """Return a copy of the MXNet graph in which average pooling divides by the number of elements in each window.
 
-    Without padding, MXNet divides by this number anyway. But oneDNN's gradient then assumes that no window is cut.
+    Without padding, MXNet divides by this number anyway. But if the tensor's border cuts a window, MXNet computes a
+    wrong gradient on CPUs: it divides by the size of a complete window.
     """
 
     def change(op: str, attributes: dict[str, str]) -> dict[str, str]:

@@ -103,7 +103,10 @@ class ShardStore:
         self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Call `share` for each parameter whose split has changed. Check each parameter only once."""
+        """For each parameter whose split has changed, copy the first machine's values to all machines.
+
+        Check each parameter only once.
+        """
         unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
         self.share({i: array for i, array in unsettled.items() if not self._layouts[i].matches(array.layout)})
         self._settled |= unsettled.keys()

@@ -111,7 +111,7 @@ class DeviceMemory:
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Lines to print below the table: other sizes in bytes, and the operator that runs at the peak."""
+        """Titles and values to print below the table: more sizes in bytes, and the node that runs at the peak."""
         return {
             "rounding on GPUs": self.rounding_bytes,
             "workspace, about": self.workspace_bytes,

@@ -111,7 +111,7 @@ class ShardedTensor:
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """The first worker with each distinct region. Together, these workers store the whole tensor."""
+        """Workers that together store the whole tensor. If several store the same region, the first of them."""
         worker_by_region: dict[Region, int] = {}
         for worker, region in enumerate(self.regions):
             worker_by_region.setdefault(region, worker)

@@ -91,7 +91,7 @@ class MonitoredTensors:
 class WholeTensors:
     """Assemble whole tensors from shards, and pass them to a monitor's `callback`.
 
-    `read_variable(name)` returns a variable's whole array. Pass None if the monitor ignores inputs.
+    `read_variable(name)` returns a variable's whole array. It is None if the monitor does not want operators' inputs.
     """
 
     def __init__(

@@ -149,8 +149,8 @@ class Module(RunningModule):
     ) -> None:
         """Set the parameters from whole arrays.
 
-        Arrays with unknown names are ignored. But as in MXNet, `allow_missing=True` refuses them unless
-        `allow_extra=True`.
+        Arrays with unknown names are ignored. But if `allow_missing` is True and `allow_extra` is False, they raise an
+        error, as in MXNet.
         """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes back what get_params returned

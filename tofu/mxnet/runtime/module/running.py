@@ -141,9 +141,9 @@ class RunningModule(ShardedModule):
         return _slice_along_batch(whole, find_batch_axis(layout), self._exec_group.batch_size, self._context_count)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the gradients of the data inputs. Bind the module with inputs_need_grad=True first.
+        """Return the gradients of the data inputs. Call `bind(..., inputs_need_grad=True)` first.
 
-        `merge_multi_context` works as in `get_outputs`.
+        If `merge_multi_context` is False, each gradient is a list with a slice of the batch for each device.
         """
         if not self.inputs_need_grad:
             raise NotReadyError("The inputs have no gradients: bind with inputs_need_grad=True.")
