@@ -43,11 +43,11 @@ class StepDeviceMemory:
     unread_bytes
         Arguments that do not affect any result. Included in `arguments_bytes`.
     constants_bytes
-        Arrays that the step closes over, or the worker's shards of them.
+        Arrays that the step uses but does not take as arguments, or the worker's shards of them.
     results_bytes
         All results, including the next state.
     overwritten_bytes
-        Results stored in the memory of donated arguments. Included in `results_bytes`.
+        Results that reuse the memory of arguments (`donate_argnums`). Included in `results_bytes`.
     temporaries_bytes
         Values that exist only while the step runs.
     """
@@ -79,7 +79,7 @@ class StepDeviceMemory:
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Rows below the total: none."""
+        """Rows below the total. A `StepDeviceMemory` has none."""
         return {}
 
     @property

@@ -52,7 +52,7 @@ def place_array(value: Any, sharding: Sharding) -> Any:
 
 
 def place_operand(value: Any, sharding: Sharding) -> Any:
-    """Prepare an argument for the jitted step.
+    """Prepare an argument for the compiled step.
 
     An array is returned unchanged if `jax.jit` can place it itself. An array with overlapping shards is returned as its
     `joined` array.
@@ -106,7 +106,7 @@ def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
 
 
 def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
-    """Replace repeated arrays in `leaves` by copies, because JAX can donate an array only once."""
+    """Copy each array in `leaves` that occurs more than once and whose memory JAX may reuse (`donated`)."""
     kept_positions = set(range(len(leaves))).difference(donated) if donated else ()
     ids_in_use = {id(leaves[position]) for position in kept_positions}
     for position in donated:

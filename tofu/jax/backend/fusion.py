@@ -1,4 +1,4 @@
-"""Predict which values XLA stores in memory on CPUs.
+"""Predict which values XLA, JAX's compiler, stores in memory on CPUs.
 
 XLA *fuses* an operation into its *readers*, the operations that read its result. The result is then not stored. XLA's
 rules are:

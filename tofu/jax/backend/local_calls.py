@@ -1,6 +1,6 @@
-"""Call primitives on a worker's shards.
+"""Call JAX operations (*primitives*) on a worker's shards.
 
-Usually, the parameters follow from the primitive's description. Some primitives, such as `iota`, also need the shard's
+Usually, the parameters follow from the operation's description. Some operations, such as `iota`, also need the shard's
 position in the complete array, and have a rule in this module.
 """
 
@@ -105,7 +105,7 @@ class LocalCall:
 
     @cached_property
     def split_dimensions(self) -> list[int]:
-        """The split dimensions of the first operand, for primitives that look up positions, such as gather."""
+        """The split dimensions of the first operand of an operation that looks up positions, such as a gather."""
         begins = [attributes.get("first", ()) for attributes in self.attributes_by_worker]
         return sorted({d for begin in begins for d, first in enumerate(begin) if first})
 
@@ -127,7 +127,7 @@ class LocalCall:
 class CallMaker:
     """A factory that makes a `LocalCall` for each equation of a step.
 
-    `overwriting` is the result of `find_overwriting_updates`.
+    `overwriting` has the results of slice updates that XLA must not compute in place.
     """
 
     choices: Choices

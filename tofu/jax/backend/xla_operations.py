@@ -1,4 +1,4 @@
-"""Convert equations to the operations that XLA runs on CPUs."""
+"""Convert the equations of a step to the operations that XLA, JAX's compiler, runs on CPUs."""
 
 from __future__ import annotations
 

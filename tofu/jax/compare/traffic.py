@@ -50,7 +50,7 @@ class CollectiveTraffic:
     overlapped
         Bytes that are transferred while devices compute.
     count
-        Number of collectives in the program's text.
+        Number of collectives (operations that transfer data between devices) in the program's text.
     """
 
     bytes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))

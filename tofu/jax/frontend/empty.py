@@ -67,6 +67,6 @@ def is_empty(type_: ValueType) -> bool:
 
 
 def make_empty(type_: ValueType) -> jnp.ndarray:
-    """Return an empty array, never a tracer."""
+    """Return an empty array, also while JAX traces a function."""
     with jax.ensure_compile_time_eval():
         return jnp.zeros(type_.shape, type_.dtype)

@@ -1,4 +1,4 @@
-"""A traced step as a list of equations and loops: a jaxpr in which all calls are inlined.
+"""A traced step as a list of equations (JAX operations) and loops. It contains no function calls.
 
 Equations refer to values by number. A loop may sum a result over its iterations. Two nested loops may also compute
 *separate sums*, one for each iteration of the inner loop:
@@ -64,7 +64,7 @@ class Equation:
     Attributes
     ----------
     scope
-        Transformations and calls of `jax.named_scope` around the equation, such as
+        The names of `jax.named_scope`s and transformations around the equation, such as
         `transpose(jvp(encoder))/attention`.
     line
         Line of the user's program that created the equation.
@@ -98,7 +98,7 @@ class Equation:
         return list(results) if self.primitive.multiple_results else [results]
 
     def evaluate_now(self, operands: Sequence[Any]) -> list[Any]:
-        """Compute the results as arrays, never as tracers."""
+        """Compute the results as arrays, also while JAX traces a function."""
         with jax.ensure_compile_time_eval():
             return self.evaluate(operands)
 
@@ -170,7 +170,7 @@ class LoopSum:
 
     @property
     def number(self) -> int:
-        """The value number of the sum."""
+        """The number of the sum among the step's values."""
         return self.equation.outputs[0]
 
 
@@ -257,7 +257,7 @@ def _key_of_separate_sums(number: int) -> int:
 class Step:
     """A traced step: a list of equations and loops.
 
-    `types` has the type of each value. `constants` are arrays that the step closes over.
+    `types` has the type of each value. `constants` are arrays that the step uses but does not take as arguments.
     """
 
     types: tuple[ValueType, ...]

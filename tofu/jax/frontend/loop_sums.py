@@ -116,7 +116,7 @@ class _Hoister:
 class _HoistedSum:
     """A sum that moves out of a loop.
 
-    For `c += 2 * (x.T @ y)`, the new loop computes the sum of `x.T @ y`. The multiplication by 2 follows after the loop.
+    For `c += 2 * (x.T @ y)`, the new loop sums up `x.T @ y`. The program multiplies the sum by 2 after the loop.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class _HoistedSum:
     summed_equations
         Equations such as `x.T @ y`. The new loop sums their results.
     moved_equations
-        Equations that follow after the loop: here, the multiplication by 2.
+        Equations that move behind the loop: here, the multiplication by 2.
     separate_sums
         {stacked result of an inner loop: its sum}. These sums move out of this loop, too.
     has_product

@@ -1,4 +1,4 @@
-"""Rewrite equations to compute constants, to avoid unknown primitives, and to save communication."""
+"""Rewrite equations to compute constants, to avoid operations without a description, and to save communication."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def check_primitives(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """Replace literals, and the `dimensions` of a reshape, by additional equations.
+    """Compute literals, and the `dimensions` of a reshape, in additional equations.
 
     Return the simplified equation.
     """
@@ -110,7 +110,7 @@ def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Keep `jax.device_put` only if it moves a value to another kind of memory. The plan chooses devices."""
+    """Keep `jax.device_put` only if it moves a value to another kind of memory. The plan chooses the devices."""
     targets = equation.params["devices"]
     has_memory_kinds = has_kinds_of_memory()
     if not has_memory_kinds and any(map(is_memory_kind, targets)):

@@ -134,7 +134,7 @@ def flatten_arrays(tree: Any, static_numbers: bool = False) -> tuple[list[Any], 
 
 @jax.tree_util.register_pytree_with_keys_class
 class ArrayLeaves:
-    """A pytree with the arrays of a user's tree and their paths. JAX traces it instead of the user's classes."""
+    """A tree with the arrays of a user's tree and their paths. JAX traces it instead of the user's classes."""
 
     def __init__(self, arrays: Sequence[Any], paths: tuple[str, ...]) -> None:
         self.arrays, self.paths = arrays, paths

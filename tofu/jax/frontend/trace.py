@@ -39,7 +39,7 @@ from tofu.jax.kernels.versions import without_cudnn
 
 
 class Traced(NamedTuple):
-    """A traced function: its jaxpr, and the shapes and the tree of its results."""
+    """A traced function: its jaxpr (JAX's program), and the shapes and the tree of its results."""
 
     jaxpr: core.ClosedJaxpr
     shapes: list[Any]
@@ -150,7 +150,7 @@ class StepBuilder:
     ) -> int:
         """Add an equation with one result, and return the number of the result.
 
-        The line and the checkpoint are copied from the equation `like`. If `scope` is None, so is the scope.
+        Copy the line and the checkpoint from the equation `like`. If `scope` is None, also copy the scope.
         """
         output = self.add_value(type_)
         scope = like.scope if scope is None else scope
@@ -183,7 +183,7 @@ class StepBuilder:
         line: versions.Line = versions.UNKNOWN_LINE,
         checkpoint: int | None = None,
     ) -> list[Operand]:
-        """Add the equations of a jaxpr, with `arguments` as its inputs. Return its results."""
+        """Add the equations of a jaxpr (JAX's program), with `arguments` as its inputs. Return its results."""
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
         values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
         for eqn in jaxpr.eqns:
@@ -205,7 +205,7 @@ class StepBuilder:
     def inline_closed(
         self, closed: core.ClosedJaxpr, arguments: Sequence[Operand], equation: Equation, scope: str | None = None
     ) -> list[Operand]:
-        """Add the equations of a closed jaxpr, with `arguments` as its inputs. Return its results."""
+        """Add the equations of a jaxpr that contains its constants, with `arguments` as inputs. Return its results."""
         scope = equation.scope if scope is None else scope
         return self.inline(closed.jaxpr, closed.consts, arguments, scope, equation.line, equation.checkpoint)
 

@@ -93,7 +93,7 @@ def as_closed(jaxpr: ClosedJaxpr | Jaxpr, constants: Sequence[Any] = ()) -> Clos
 
 
 def find_body(equation: JaxprEqn) -> ClosedJaxpr:
-    """Return the jaxpr that a call runs."""
+    """Return the jaxpr (JAX's program) that a call runs."""
     if equation.primitive.name == "call_hi_primitive":  # it has a function instead of a jaxpr
         return _trace_expansion(equation.params["_prim"])
     return as_closed(next(equation.params[name] for name in BODIES if name in equation.params))
@@ -115,7 +115,7 @@ def find_solver(equation: JaxprEqn, operands: Sequence[T]) -> tuple[ClosedJaxpr,
 
 
 def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
-    """Return the number of constants and the number of initial carries of a scan."""
+    """Return the number of constants and the number of initial values that a `lax.scan` takes."""
     params = equation.params
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
@@ -188,7 +188,7 @@ def _list_lines(traceback: Any) -> Iterator[str]:
 
 @contextmanager
 def use_default_promotion() -> Iterator[None]:
-    """Trace Tofu's own operations by JAX's default rules for types and shapes, even if the user has set strict rules."""
+    """In the `with` block, use JAX's default rules for types and shapes, even if the user has set strict rules."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
 
@@ -217,7 +217,7 @@ def _find_varying_axes(value: Any) -> frozenset[str]:
 
 
 def vary(value: Any, axes: Iterable[str]) -> Any:
-    """Tell JAX that a value differs between devices along the mesh axes `axes`."""
+    """Tell JAX that a value differs between devices along some axes of the device grid."""
     new_axes = tuple(sorted({*axes} - _find_varying_axes(value)))
     if not new_axes:
         return value
@@ -226,7 +226,7 @@ def vary(value: Any, axes: Iterable[str]) -> Any:
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
-    """If one value may differ between devices along a mesh axis, tell JAX that all values do."""
+    """If a value may differ between devices along an axis of the device grid, tell JAX that all values do."""
     axes = frozenset[str]().union(*map(_find_varying_axes, values))
     return [vary(value, axes) for value in values] if axes else list(values)
 

@@ -43,7 +43,8 @@ def describe(
     - A name stands for a dimension that can be split. Here, each worker computes some positions of b and h.
     - `_` stands for a dimension that every worker needs completely.
     - `(h _)` stands for a dimension with several elements for each h, such as several query heads for each key head.
-    - If a result lacks a name, the results of all workers are summed: "i k, k j -> i j" describes a matrix product.
+    - If a result lacks a name, the results of all workers are summed. For example, "i k, k j -> i j" describes a matrix
+      product.
 
     Instead of a rule, the description may be a formula in Tofu's description language (docs/tdl.md), written as a
     function of the arrays. Its keyword-only parameters are arguments of the described function:

@@ -1,7 +1,7 @@
 """Convert `shard_map` within a step to ordinary equations, so that Tofu can plan them.
 
 The body of a `shard_map` runs once for each device. `jax.vmap` computes the same numbers, with a batch axis for each
-mesh axis.
+axis of the device grid.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Verify the equations of many cases, and search for ways to split that descriptions lack."""
+"""Verify the equations (JAX operations) of many cases, and search for ways to split that descriptions lack."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ DRAWS = 8
 class CaseReport:
     """Results of verifying one case.
 
-    `missing` lists correct splits that a description lacks by mistake. `explained` lists correct splits that a
-    description lacks for a known reason, as pairs (split, reason).
+    `missing` lists splits that are correct, but not in the description. `explained` lists correct splits that are left
+    out of the description for a known reason, as pairs (split, reason).
     """
 
     case: str

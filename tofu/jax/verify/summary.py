@@ -1,4 +1,4 @@
-"""Summarize the verification of all primitives."""
+"""Summarize the verification of all primitives (JAX's basic operations)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Summary:
     described
         Number of primitives with a description.
     by_numbers
-        Primitives whose outputs were compared with numbers that their descriptions compute.
+        Primitives whose outputs were compared with the numbers that their descriptions define.
     by_parts
-        Other primitives, whose outputs were only compared with the combined outputs of parts.
+        Primitives whose outputs were only compared with the combined outputs of parts.
     whole
         Primitives that are never split.
     uncompared
@@ -37,7 +37,7 @@ class Summary:
     overlapping
         Number of strategies and pairs that were also run with overlapping shards.
     missing, explained
-        Numbers of correct strategies that descriptions lack by mistake, and for a known reason.
+        Number of correct strategies that descriptions lack by mistake, and number of those lacking for a known reason.
     refused
         Number of distinct equations that a description refuses.
     """
