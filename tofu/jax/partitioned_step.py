@@ -380,8 +380,8 @@ class PartitionedStep:
     def why(self, operator: str) -> str:
         """Return a table of all ways to split an operator, with their communication.
 
-        `operator` is a name from the plan, or a layer from `python -m tofu plan`, which stands for its largest operator.
-        For each way, Tofu makes a short search.
+        `operator` is a name from the plan, or a layer from `python -m tofu plan`, which stands for its largest
+        operator. For each way, Tofu makes a short search.
         """
         return print_to_text(lambda console: console.print(alternatives_table(self.partition, operator)))
 

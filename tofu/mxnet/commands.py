@@ -77,7 +77,10 @@ class SymbolRequest:
         return agreement
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Compare Tofu's plan with data parallelism and with Megatron's plan. Return a function that prints the result."""
+        """Compare Tofu's plan with data parallelism, and with a plan made by hand for Transformers.
+
+        Return a function that prints the result.
+        """
 
         def make_partition(settings: Settings) -> Partition:
             return plan_task(replace(self, settings=settings).read())

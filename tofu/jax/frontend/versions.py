@@ -196,7 +196,8 @@ def use_default_promotion() -> Iterator[None]:
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checked: bool = False) -> Any:
     """Return a function that runs `function` on each device's shards (`jax.shard_map`). It always runs under `mesh`.
 
-    With `is_checked=True`, JAX must prove that replicas are equal. If it cannot, tracing raises TypeError or ValueError.
+    With `is_checked=True`, JAX must prove that replicas are equal. If it cannot, tracing raises TypeError or
+    ValueError.
     """
     mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=is_checked)
     meshes: Any = jax.sharding if hasattr(jax.sharding, "use_abstract_mesh") else import_module("jax._src.mesh")  # 0.6

@@ -1,4 +1,4 @@
-"""Read an MXNet symbol into Tofu's graph of a training step.
+"""Convert a model (an MXNet symbol) to Tofu's graph of a training step.
 
 MXNet adds the gradients, and infers shapes and types. The result is the *training graph*: an MXNet symbol with the
 model's outputs and the gradients. Tofu keeps the training graph, because the workers run copies of its operators.
@@ -96,7 +96,7 @@ def read_graph(
     updated: Collection[str] = (),
     form: SymbolForm = AS_WRITTEN,
 ) -> Source:
-    """Read a model into Tofu's graph of a training step.
+    """Convert a model to Tofu's graph of a training step.
 
     Parameters
     ----------

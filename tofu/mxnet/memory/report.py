@@ -141,7 +141,7 @@ class MemoryReport(MemoryComparison):
 
     @property
     def largest(self) -> DeviceMemory:
-        """The worker that needs most memory. Without workers, the one device."""
+        """The memory of the worker that needs most. If there are no workers, the memory of the one device."""
         return max(self.workers or (self.one_device,), key=lambda worker: worker.needed_bytes)
 
     @property

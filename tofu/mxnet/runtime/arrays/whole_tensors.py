@@ -53,7 +53,8 @@ class MonitoredTensor:
     op
         Type of the operator that computes the tensor, such as "Convolution".
     inputs
-        Names of the operator's inputs, as pairs (name in Tofu, name in MXNet). Empty except for the first output.
+        Names of the operator's inputs, as pairs (name in Tofu, name in MXNet). Empty if the tensor is not the
+        operator's first output.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Train on several machines that exchange gradients through MXNet's distributed kvstore.
+"""Train on several machines that exchange gradients through MXNet's distributed kvstore, a store that all can read.
 
 All machines run the same plan, each on a part of the batch. Each distinct shard of a gradient is sent to a server once.
 The server sends back the sum over the machines.
@@ -49,7 +49,7 @@ class Cluster:
     def sum_gradients(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
         """Replace each gradient in `names` by its sum over all machines.
 
-        The executor may split it in another way than the executor that `share` was called with.
+        The executor may split a gradient differently from the executor that was passed to `share`.
         """
         gradients = {name: executor.gradient(name) for name in names}
         exchanged = {name: gradient.in_layout_of(self._layouts[name]) for name, gradient in gradients.items()}

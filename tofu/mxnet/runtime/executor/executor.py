@@ -158,8 +158,8 @@ class Executor:
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Run the backward pass. Write gradients to `grad_dict`, or add them if `grad_req` is "add".
 
-        `out_grads` has a gradient for every output that is not a loss. If no forward pass has run, one runs first.
-        Raise TofuError if the gradients would be wrong after a forward pass for inference.
+        `out_grads` has a gradient for every output that is not a loss. If no forward pass has run, run it first. Raise
+        TofuError if the gradients would be wrong after a forward pass for inference.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
