@@ -1,4 +1,4 @@
-"""List described primitives that the installed JAX does not have."""
+"""List described JAX operations (primitives) that the installed JAX does not have."""
 
 import jax
 from jax.extend.core import primitives

@@ -16,7 +16,7 @@ from tofu.tdl.walk import walk
 
 
 class NotLinearError(Exception):
-    """The output is no linear function of a sum, so the sum cannot be split. The message states the reason."""
+    """The output is not a linear function of a sum, so the sum cannot be split. The message states the reason."""
 
 
 def find_variables(value: tdl.Value) -> frozenset[str]:

@@ -82,7 +82,10 @@ def find_operator(graph: Graph, name: str, count_points: Callable[[Operator], in
 
 
 def find_similar_operators(graph: Graph, name: str, count_points: Callable[[Operator], int]) -> list[str]:
-    """Return similar names of layers and operators. The first similar operator follows the main one of its layer."""
+    """Return names of scopes and operators that are similar to `name`.
+
+    If the most similar name is an operator, the main operator of its layer comes first.
+    """
     near = find_similar_names(name, [*list_scopes(graph), *graph.operator_index])
     if not near or near[0] not in graph.operator_index:
         return near

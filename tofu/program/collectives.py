@@ -38,7 +38,7 @@ class Slice(NamedTuple):
 
 
 class AllGather(NamedTuple):
-    """An all-gather. Each worker receives the parts of `dimension` from all workers along axis `axis` of the mesh."""
+    """An all-gather. Workers along axis `axis` of their grid (mesh) send each other their parts of `dimension`."""
 
     axis: int
     dimension: int
@@ -56,7 +56,10 @@ class AllToAll(NamedTuple):
 
 
 class ReduceScatter(NamedTuple):
-    """A reduce-scatter. Workers along the mesh axis `axis` reduce partial results. Each keeps its part of `dimension`."""
+    """A reduce-scatter. Workers along axis `axis` of their grid (mesh) reduce partial results.
+
+    Each worker keeps its part of `dimension`.
+    """
 
     axis: int
     dimension: int
@@ -64,7 +67,7 @@ class ReduceScatter(NamedTuple):
 
 
 class AllReduce(NamedTuple):
-    """An all-reduce. Workers along the mesh axes `axes` reduce partial results. Each keeps the whole result."""
+    """An all-reduce. Workers along some axes of their grid (mesh) reduce partial results, and keep the whole result."""
 
     axes: tuple[int, ...]
     reducer: str
@@ -270,7 +273,7 @@ def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) ->
 def find_chain(
     source_layout: Layout, output_layout: Layout, factors: Sequence[int]
 ) -> list[Slice | AllGather | AllToAll] | None:
-    """Return collectives that lead from one layout of a tensor to the other, or None."""
+    """Return collectives that lead from one layout of a tensor to the other, or None if there are none."""
     layout, chain = list(source_layout), list[Slice | AllGather | AllToAll]()
     while tuple(layout) != output_layout:
         candidates: list[Slice | AllGather | AllToAll] = []

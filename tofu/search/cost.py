@@ -69,7 +69,8 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 def list_worth_rereading(choices: Choices) -> list[int]:
     """Return the tensors whose elements workers may read again for each operator, to save memory.
 
-    The cheapest come first. The list is empty if `TransferRules.shares_regions` is True.
+    They are sorted by the additional communication, the least first. The list is empty if
+    `TransferRules.shares_regions` is True.
     """
     problem = choices.problem
     if problem.rules.shares_regions:

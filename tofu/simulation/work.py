@@ -66,7 +66,7 @@ class Work:
     size
         Bytes that the node reads and writes.
     rows
-        The number of contiguous runs that a fetch reads.
+        The number of contiguous blocks of memory that a fetch reads.
     added
         The bytes of partial results that a fetch adds.
     times
@@ -221,8 +221,8 @@ def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
 class Sources(NamedTuple):
     """The blocks of elements that fetches (copies from other workers) read, as a table.
 
-    `node` is the fetch, and `owner` is the worker that stores the block. `size` is the block's bytes, and `rows` its
-    number of contiguous runs. `added` is `size` if the fetch adds the block to another block, else 0.
+    `node` is the fetch, and `owner` is the worker that stores the block. `size` is the block's bytes. In memory, the
+    block consists of `rows` contiguous parts. `added` is `size` if the fetch adds the block to another block, else 0.
     """
 
     node: Column
