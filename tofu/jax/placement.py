@@ -106,7 +106,7 @@ def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
 
 
 def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
-    """Copy each array in `leaves` that occurs more than once and whose memory JAX may reuse (`donated`)."""
+    """Copy arrays at the positions `donated` if they occur elsewhere in `leaves`. JAX then reuses only the copies."""
     kept_positions = set(range(len(leaves))).difference(donated) if donated else ()
     ids_in_use = {id(leaves[position]) for position in kept_positions}
     for position in donated:

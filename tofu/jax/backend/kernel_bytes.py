@@ -1,4 +1,4 @@
-"""Predict how many bytes each kernel reads and writes after XLA fuses operators."""
+"""Predict how many bytes each kernel reads and writes after JAX's compiler fuses operators."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class SpmdProgram:
             ]
 
     def find_compute(self, equation: Equation) -> Compute | None:
-        """Return the instruction that computes an equation, or None if transfers replace it."""
+        """Return the instruction that computes an equation (JAX operation), or None if transfers replace it."""
         return self.lockstep.computes.get(self._operator_by_origin[id(equation)])
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:

@@ -1,8 +1,8 @@
-"""Count the communication in a compiled step, from the text of its optimized program (HLO).
+"""Count the communication in a compiled step, from the text of the compiler's optimized program.
 
     count_traffic(step.lower(*args).compile().as_text(), devices)
 
-A collective in a loop counts once for each iteration, if XLA reports their number.
+A collective in a loop counts once for each iteration, if the text contains the number of iterations.
 """
 
 from __future__ import annotations

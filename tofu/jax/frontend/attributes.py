@@ -1,4 +1,4 @@
-"""Convert the parameters of an equation to plain numbers, strings and tuples."""
+"""Convert the parameters of a JAX operation to plain numbers, strings and tuples."""
 
 from __future__ import annotations
 

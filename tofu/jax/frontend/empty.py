@@ -21,7 +21,7 @@ WRITTEN = {"dynamic_update_slice": 1}
 
 
 def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Remove empty arrays from an equation: `concatenate([x, x[:0]])` becomes x.
+    """Remove empty arrays from an equation (JAX operation): `concatenate([x, x[:0]])` becomes x.
 
     Return None to keep the equation.
     """

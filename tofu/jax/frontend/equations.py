@@ -149,7 +149,7 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class LoopSum:
-    """The sum of an equation's results over the iterations of a loop.
+    """The sum of an equation's (JAX operation's) results over the iterations of a loop.
 
     Attributes
     ----------
@@ -255,7 +255,7 @@ def _key_of_separate_sums(number: int) -> int:
 
 @dataclass(frozen=True)
 class Step:
-    """A traced step: a list of equations and loops.
+    """A traced step: a list of equations (JAX operations) and loops.
 
     `types` has the type of each value. `constants` are arrays that the step uses but does not take as arguments.
     """

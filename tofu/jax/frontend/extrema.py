@@ -1,7 +1,7 @@
 """Find values like `x` in `x == jnp.max(x)`, which is part of the gradient of `jnp.max`.
 
-XLA may compute `x` twice with different rounding errors. Then no element equals the maximum, and the gradient is NaN.
-An optimization barrier after `x` prevents this.
+The compiler may compute `x` twice with different rounding errors. Then no element equals the maximum, and the gradient
+is NaN. An optimization barrier after `x` prevents this.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find slice updates that XLA on CPUs may compute in place too early.
+"""Find slice updates that XLA, JAX's compiler, may compute in place too early on CPUs.
 
 In `lax.dynamic_update_slice(x, 2 * x[:3], (1,))`, the update reads elements that it overwrites. If `x` is a reshaped
 array, jaxlib 0.6 writes them before it has read them all. XLA merges and moves operations, so it may also see a

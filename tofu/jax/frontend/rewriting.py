@@ -44,7 +44,7 @@ DEVICE_PRIMITIVES = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCTIONS))
 
 
 def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return operands that replace the results of an equation, or None to keep the equation."""
+    """Return operands that replace the results of an equation (JAX operation), or None to keep the equation."""
     name = "scatter" if equation.primitive.name.startswith("scatter") else equation.primitive.name
     rules = [_compute_scalars, drop_empty, *RULES.get(name, ())]
     if builder.is_planned and not any(type_.is_key for type_ in types):
@@ -244,7 +244,7 @@ def _cut_before_steps(builder: StepBuilder, equation: Equation, types: Sequence[
 
 
 def _slice_key_data(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Slice or update the integers of random keys, because XLA cannot mask or add keys."""
+    """Slice or update the integers of `jax.random.key`s, because JAX's compiler cannot mask or add keys."""
     if not types[0].is_key:
         return None
     rank, count = len(types[0].shape), len(equation.inputs) - len(types[0].shape)

@@ -148,7 +148,7 @@ class StepBuilder:
         scope: str | None = None,
         **params: Any,
     ) -> int:
-        """Add an equation with one result, and return the number of the result.
+        """Add an equation (JAX operation) with one result, and return the number of the result.
 
         Copy the line and the checkpoint from the equation `like`. If `scope` is None, also copy the scope.
         """
@@ -164,7 +164,7 @@ class StepBuilder:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def find_producer(self, operand: Operand) -> Equation | None:
-        """Return the equation that computes an operand, or None if it comes from outside the step or loop body."""
+        """Return the JAX operation that computes an operand, or None if it comes from outside the step or loop body."""
         if self._indexed_equations is not self.equations:  # a loop begins or has ended
             self._equation_by_result, self._indexed_equations, self._indexed_count = {}, self.equations, 0
             self.in_reverse.clear()

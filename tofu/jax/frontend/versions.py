@@ -1,4 +1,4 @@
-"""Hide differences between JAX 0.6.2 and 0.12, and details of jaxprs that have no public function."""
+"""Hide differences between JAX 0.6.2 and 0.12, and details of JAX's programs that have no public function."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def is_memory_kind(target: Any) -> bool:
 
 
 def is_constraint(equation: JaxprEqn) -> bool:
-    """Return True if an equation requests a sharding or device, as `jax.device_put` does.
+    """Return True if a JAX operation requests a sharding or device, as `jax.device_put` does.
 
     A `reshard` that splits nothing does not count.
     """
@@ -83,12 +83,12 @@ def is_constraint(equation: JaxprEqn) -> bool:
 
 
 def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
-    """Return the parameters of an equation, with None in place of shardings."""
+    """Return the parameters of a JAX operation, with None in place of shardings."""
     return {name: None if name.endswith("sharding") else value for name, value in equation.params.items()}
 
 
 def as_closed(jaxpr: ClosedJaxpr | Jaxpr, constants: Sequence[Any] = ()) -> ClosedJaxpr:
-    """Return a closed jaxpr with these constants. If `jaxpr` is already closed, return it unchanged."""
+    """Return a jaxpr (JAX's program) that contains its constants. If `jaxpr` already does, return it unchanged."""
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, constants)
 
 
@@ -137,7 +137,7 @@ def find_key_implementation(dtype: Any) -> str:
 
 
 def find_scope(equation: JaxprEqn) -> str:
-    """Return the scopes and transformations around an equation, such as "transpose(jvp(encoder))/attention".
+    """Return the scopes and transformations around an operation, such as "transpose(jvp(encoder))/attention".
 
     Empty transformations, such as "jvp()", are left out.
     """
@@ -174,7 +174,7 @@ UNKNOWN_LINE = Line()
 
 
 def find_line(equation: JaxprEqn, enclosing: Line = UNKNOWN_LINE) -> Line:
-    """Return the line of the user's program that created an equation, or `enclosing` if it is unknown."""
+    """Return the line of the user's program that created a JAX operation, or `enclosing` if it is unknown."""
     return Line(equation.source_info.traceback, enclosing)
 
 
@@ -295,6 +295,6 @@ def with_plain_tracebacks() -> Iterator[None]:
 
 
 def constrain_row_major(value: Any) -> Any:
-    """Return a value that is stored in row-major order, as XLA's Fourier transforms on CPUs require."""
+    """Return a value that is stored in row-major order, as Fourier transforms on CPUs require."""
     layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # JAX 0.6 has the first
     return layouts.with_layout_constraint(value, layout(tuple(range(value.ndim))))

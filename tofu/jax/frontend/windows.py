@@ -70,7 +70,7 @@ def rewrite_dynamic_update(
 ) -> Sequence[Operand] | None:
     """Replace `lax.dynamic_update_slice` at a constant position by a `lax.select` of old and new elements.
 
-    Return None for small updates, because XLA writes them in place.
+    Return None for small updates, because JAX's compiler writes them in place.
     """
     operand, update, *starts = equation.inputs
     window, shape = builder.find_type(update).shape, types[0].shape

@@ -31,8 +31,8 @@ def describe(
     """Return a decorator that tells Tofu how a function of arrays can be split.
 
     Use it for functions that Tofu cannot trace, such as functions that call `pallas_call`, `jax.ffi.ffi_call`, or your
-    own primitive. The function becomes one operator of the plan. Each worker calls it with its own shards, so the
-    function must read sizes from its arguments. Outside of Tofu, nothing changes.
+    own JAX primitive (basic operation). The function becomes one operator of the plan. Each worker calls it with its
+    own shards, so the function must read sizes from its arguments. Outside of Tofu, nothing changes.
 
     The description is usually a *rule*. It has a group of names for each array: arguments before the arrow, results
     after the arrow.

@@ -96,9 +96,9 @@ def verify_cases(
 def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """For each case, list the positions of the equations to verify, such as {"add": (0, 2)}.
+    """For each case, list the positions of the JAX operations to verify, such as {"add": (0, 2)}.
 
-    If several equations are equal, list only the first.
+    If several operations are equal, list only the first.
     """
     seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
@@ -113,7 +113,7 @@ def list_distinct(
 
 
 def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseReport:
-    """Verify a case's equations at the positions `numbers`."""
+    """Verify a case's JAX operations at the positions `numbers`."""
     if not numbers:
         return CaseReport(case.name, ())
     results, missing_strategies = [], list[Missing]()

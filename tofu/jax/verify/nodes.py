@@ -40,7 +40,7 @@ DATA_BY_WIDE_KEY: dict[int, tuple[int, ...]] = {}
 
 @dataclass(frozen=True)
 class EquationCase:
-    """An equation with the values of its operands and results.
+    """An equation (JAX operation) with the values of its operands and results.
 
     `inputs` and `types` leave out constants, such as 2 in `x * 2`.
     """
@@ -146,7 +146,7 @@ def trace_case(case: PrimitiveCase, seed: int = 0) -> tuple[Step, list[Any]]:
 
 
 def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
-    """Yield (number, signature, equation) for each equation that calls one of `primitives`.
+    """Yield (number, signature, equation) for each equation that calls one of `primitives` (JAX operations).
 
     If `primitives` is empty, yield all equations. Equations with equal signatures have the same primitive, parameters,
     shapes and types.
@@ -158,7 +158,7 @@ def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tu
 
 
 def make_node(step: Step, equation: Equation, values: Mapping[int, Any]) -> EquationCase:
-    """Return an equation with the values of its operands and results, taken from `values`."""
+    """Return an equation (JAX operation) with the values of its operands and results, taken from `values`."""
     operands = [x for x in equation.inputs if not isinstance(x, Literal)]
     node = EquationCase(
         equation,

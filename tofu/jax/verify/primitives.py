@@ -1,4 +1,4 @@
-"""Verify one equation: the numbers that its description computes, and each way to split it."""
+"""Verify one JAX operation: the numbers that its description computes, and each way to split it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class VerifiedEquation:
 
 
 def verify_node(node: EquationCase) -> VerifiedEquation:
-    """Check an equation's description, and every way to split the equation along one or two axes."""
+    """Check a JAX operation's description, and every way to split the operation along one or two axes."""
     description = DESCRIPTIONS.get(node.op)
     if description is None:
         return VerifiedEquation(NodeReport(node.op, None, "not described", (), (), ("it has no description",)))
@@ -82,7 +82,7 @@ def verify_node(node: EquationCase) -> VerifiedEquation:
 
 
 def analyse_node(description: Description, node: EquationCase) -> OperatorAccess:
-    """Return the ways to split an equation according to its description."""
+    """Return the ways to split a JAX operation according to its description."""
     return analyse(description, node.attributes, [x.shape for x in node.inputs], [x.shape for x in node.outputs])
 
 

@@ -33,7 +33,7 @@ class Summary:
     uncompared
         Primitives without a meaningful test case.
     signatures, strategies, pairs
-        Numbers of distinct equations, of splits along one axis, and of splits along two axes.
+        Numbers of distinct equations (calls of primitives), of splits along one axis, and of splits along two axes.
     overlapping
         Number of strategies and pairs that were also run with overlapping shards.
     missing, explained
