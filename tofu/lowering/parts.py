@@ -126,12 +126,12 @@ class LowerableOperators(OperatorDescriptions, Protocol):
 
     @property
     def lowerings(self) -> Lowerings:
-        """For each operator name, the rule that replaces the operator by smaller ones. By default, there are none."""
+        """For each operator name, the rule that replaces the operator by smaller operators. By default, no rule."""
         return {}
 
 
 def find_lowering(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Lowering | None:
-    """Return the rule that replaces an operator by smaller ones, or None."""
+    """Return the rule that replaces an operator by smaller operators, or None."""
     lowering = lowerings.get(operator.op)
     inputs = [tensors[position] for position in operator.inputs]
     return lowering if lowering is not None and lowering.is_possible(operator, inputs) else None

@@ -41,7 +41,7 @@ class DeviceMemory:
     optimizer_bytes
         Optimizer states, such as momentum.
     inputs_bytes
-        Data, labels, auxiliary states, and gradients of outputs.
+        Data, labels, auxiliary states (such as moving means), and gradients of outputs.
     gradients_bytes
         All gradients at the end of a step. `pool_bytes` includes them.
     pool_bytes

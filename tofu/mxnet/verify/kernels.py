@@ -107,7 +107,8 @@ def run_gradient(
 def find_unwritten(outputs: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
     """Return a mask for each output: True for elements that the kernel never wrote.
 
-    Before a run, all elements get the same value. `outputs` and `others` come from two runs with different values.
+    `outputs` and `others` are from two runs. Before each run, all elements get one value, which differs between the
+    runs.
     """
     return tuple(
         _has_pattern(first, 0) & _has_pattern(second, 1) for first, second in zip(outputs, others, strict=True)

@@ -67,7 +67,7 @@ class Cluster:
 
 
 def make_key() -> int:
-    """Return a new key for the kvstore. All machines get the same keys in the same order."""
+    """Return a new key for the kvstore (shared store). All machines get the same keys in the same order."""
     return next(_keys)
 
 
@@ -95,7 +95,7 @@ def compare_plans(kvstore: Any, text: str) -> None:
 
 
 def read_kvstore(kvstore: Any) -> Cluster | None:
-    """Return the machines that a kvstore connects, or None if there is only this machine.
+    """Return the machines that a kvstore (shared store) connects, or None if there is only this machine.
 
     Raise UnsupportedError for an asynchronous kvstore.
     """

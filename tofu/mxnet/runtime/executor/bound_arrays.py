@@ -16,7 +16,7 @@ from tofu.validation import show_with_type
 
 @dataclass(frozen=True)
 class ArrayAllocator:
-    """Allocate whole arrays for arguments, gradients and auxiliary states.
+    """Allocate whole arrays for arguments, gradients and auxiliary states (such as moving means).
 
     Attributes
     ----------

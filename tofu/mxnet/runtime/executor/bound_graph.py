@@ -27,7 +27,7 @@ _environment_lock = threading.RLock()
 class BoundGraph:
     """A graph on the devices of all workers. MXNet allocates its memory at the first use.
 
-    `variables` maps each argument and auxiliary state to its shards.
+    `variables` maps each argument and auxiliary state (such as a moving mean) to its shards.
     """
 
     def __init__(

@@ -230,7 +230,10 @@ class Executor:
         aux_params: Mapping[str, Any] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy parameters and auxiliary states into this executor's arrays. Raise TofuError for unknown names."""
+        """Copy parameters, and auxiliary states such as moving means, into this executor's arrays.
+
+        Raise TofuError for unknown names.
+        """
         arguments = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
         states = [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
         parameters = [*arguments, *states]

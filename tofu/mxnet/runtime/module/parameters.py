@@ -52,7 +52,7 @@ class LiveParameters(Mapping[str, Any]):
 
 
 class ParameterGroup(NamedTuple):
-    """Parameters or auxiliary states to fill. `arrays` has the user's arrays for them, or is None."""
+    """Parameters, or auxiliary states such as moving means, to fill. `arrays` has the user's arrays, or is None."""
 
     arrays: Mapping[str, Any] | None
     tensors: list[Tensor]

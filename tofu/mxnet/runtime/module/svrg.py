@@ -61,7 +61,7 @@ class SVRGModule(Module):
         self._mod_aux.reshape(data_shapes, label_shapes)
 
     def init_optimizer(self, kvstore: Any = "local", *args: Any, **kwargs: Any) -> None:
-        """Create the optimizer. Raise UnsupportedError for a distributed kvstore."""
+        """Create the optimizer. Raise UnsupportedError for a `kvstore` of several machines."""
         super().init_optimizer(kvstore, *args, **kwargs)
         if self._cluster is not None:
             raise UnsupportedError(
