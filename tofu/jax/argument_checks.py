@@ -67,7 +67,7 @@ def list_weak(leaves: Sequence[Any]) -> WeakTypes:
 
 
 def describe_type_difference(planned: Step, step: Step) -> str:
-    """Describe the first operation whose types differ between two steps. Return "" if there is none."""
+    """Describe the first operation whose types differ between two steps. Return "" if all types are equal."""
     planned_equations, equations = _list_types(planned), _list_types(step)
     for (_, planned_types), (line, types) in zip(planned_equations, equations, strict=False):
         if planned_types != types:

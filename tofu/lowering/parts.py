@@ -55,7 +55,7 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add one of the smaller operators. Add the last of them with `last_operator` instead.
+        """Add a smaller operator, except the last. `last_operator` adds the last smaller operator.
 
         `names` are the `Operator.dimension_names` of the new operator.
         """

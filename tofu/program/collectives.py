@@ -273,7 +273,7 @@ def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) ->
 def find_chain(
     source_layout: Layout, output_layout: Layout, factors: Sequence[int]
 ) -> list[Slice | AllGather | AllToAll] | None:
-    """Return collectives that lead from one layout of a tensor to the other, or None if there are none."""
+    """Return collectives that lead from one layout of a tensor to the other, or None if this is impossible."""
     layout, chain = list(source_layout), list[Slice | AllGather | AllToAll]()
     while tuple(layout) != output_layout:
         candidates: list[Slice | AllGather | AllToAll] = []

@@ -39,7 +39,7 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 
 
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
-    """Let each result overwrite one of the arguments in `donated` that has the same shape and type, if there is one.
+    """Let each result overwrite an argument in `donated` with the same shape and type, if such an argument exists.
 
     Return {position of result: position of argument}.
     """

@@ -38,8 +38,8 @@ class Workers:
     def numbers(self) -> np.ndarray[Any, Any]:
         """The numbers of all workers. Each worker receives its number as an argument.
 
-        A program must not call `lax.axis_index` to get this number, because JAX's compiler then fails on CPUs for some
-        loops: if the loop is small, or if nothing uses the values that the loop computes from the number.
+        A program must not call `lax.axis_index` to get this number. JAX's compiler then fails on CPUs for small loops,
+        and for loops that compute only unused values from the number.
         """
         return np.arange(self.count, dtype=np.uint32)
 

@@ -1,6 +1,7 @@
 """Replace MXNet's RNN operators of several layers by one operator per layer, if MXNet's own gradients are wrong.
 
-Workers run MXNet's own kernels of RNN, not those of the library oneDNN. MXNet 1.9.1 computes these gradients wrong:
+Workers run MXNet's own kernels of RNN, not the kernels of the library oneDNN. MXNet 1.9.1 computes these gradients
+wrong:
 
 - rnn_tanh and rnn_relu with three or more layers: the gradients of the input weights, except in the first and the last
   layer.

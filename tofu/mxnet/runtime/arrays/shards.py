@@ -111,7 +111,7 @@ class ShardedTensor:
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """Workers that together store the whole tensor. If several store the same region, the first of them."""
+        """Workers that together store the whole tensor. Of workers with the same region, only the first is listed."""
         worker_by_region: dict[Region, int] = {}
         for worker, region in enumerate(self.regions):
             worker_by_region.setdefault(region, worker)
