@@ -68,7 +68,7 @@ class StepRequest:
         return verify_step(self.file.step, self.file.arguments, self.settings, self.engine, dtype, seed)
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Compile the step under Tofu's plans and under two plans made by hand: data parallelism, and FSDP.
+        """Compile the step under Tofu's plans, data parallelism, and fully sharded data parallelism (FSDP).
 
         Return a function that prints the comparison. `batch` is the size of the batch dimension, or None to guess it.
         """

@@ -1,8 +1,8 @@
 """Recognition of collectives in transfers: all-gathers, reduce-scatters, all-reduces, all-to-alls and slices.
 
 A transfer changes the arrays of all workers. If these arrays are shards of equal size before and after the transfer, a
-chain of collectives may replace the transfer. Each collective runs along an axis of the mesh of workers. The chain is
-used if it transfers no more elements than the transfer.
+chain of collectives may replace the transfer. Each collective runs along an axis of the grid (mesh) of workers. The
+chain is used if it transfers no more elements than the transfer.
 
 All other transfers are exchanges, in which workers send regions to the workers that read them. Examples are borders of
 windows, moved elements, and overlapping shards.

@@ -115,7 +115,7 @@ class Lockstep:
     Attributes
     ----------
     factors
-        The prime factors of the number of workers. The workers are a mesh with an axis for each factor.
+        The prime factors of the number of workers. The workers form a grid (mesh) with an axis for each factor.
     values
         All values. Other attributes refer to them by position.
     shards

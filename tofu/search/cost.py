@@ -69,7 +69,7 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 def list_worth_rereading(choices: Choices) -> list[int]:
     """Return the tensors whose elements workers may read again for each operator, to save memory.
 
-    They are sorted by the additional communication, the least first. The list is empty if
+    They are sorted by the factor by which their communication grows, the smallest first. The list is empty if
     `TransferRules.shares_regions` is True.
     """
     problem = choices.problem

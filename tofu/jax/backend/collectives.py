@@ -31,7 +31,7 @@ class Workers:
 
     @property
     def mesh_axes(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """The sizes and names of the mesh axes."""
+        """The sizes and names of the axes of the device grid (mesh)."""
         return (self.factors, self.axis_names) if self.factors else ((1,), ("worker",))
 
     @property

@@ -263,7 +263,7 @@ class _LoopBody:
         return None
 
     def _hoist_operand(self, operand: Operand, moved_equations: dict[int, Equation], body_values: _BodyValues) -> bool:
-        """Return True if an operand is equal in all iterations.
+        """Return True if an operand is equal in all iterations, and can be computed after the loop.
 
         Then add the equations that compute it inside the loop to `moved_equations`.
         """
