@@ -112,7 +112,7 @@ class StepMemory(MemoryComparison):
 
     @property
     def largest(self) -> StepDeviceMemory:
-        """The memory of one worker. All workers need the same."""
+        """The memory of one worker. All workers need the same memory."""
         return self.worker
 
 

@@ -102,7 +102,7 @@ class PartitionedStep:
 
     @property
     def plan(self) -> Plan:
-        """The plan: how each operator and tensor is split. `print(step.plan)` shows it, and `plan_table` its layers."""
+        """The plan: how each operator and tensor is split. `print(step.plan)` lists operators, `plan_table` layers."""
         return self.partition.plan
 
     @cached_property

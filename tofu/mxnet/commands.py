@@ -49,7 +49,7 @@ class SymbolRequest:
     def compile(self, observe: Observer | None = None) -> Partition:
         """Plan the model. Raise PlanError if there is only one worker.
 
-        `observe` is called after every pass of the planner.
+        `observe` is called after every pass (stage) of the planner.
         """
         if self.settings.workers == 1:
             raise PlanError(f"--workers is 1; plans are made for 2 to {MOST_WORKERS} workers.")

@@ -75,7 +75,7 @@ class AllReduce(NamedTuple):
 
 @dataclass
 class Round:
-    """Regions of equal shape that are sent at the same time. Each worker sends and receives at most one.
+    """Regions of equal shape that are sent at the same time. Each worker sends and receives at most one region.
 
     If `is_local` is True, each worker copies within its memory. `moves` maps a receiver to (sender, begin in the
     sender's array, begin in the receiver's array).

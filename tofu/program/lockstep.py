@@ -53,7 +53,7 @@ class Compute(NamedTuple):
 class Read(NamedTuple):
     """A region that a worker reads from worker `owner`, in input number `input` of a transfer.
 
-    It begins at `begin`. `PieceSource` explains `along`.
+    It begins at `begin`. Its dimension d corresponds to dimension `along[d]` of the reader's array, or to none if -1.
     """
 
     input: int

@@ -56,7 +56,7 @@ def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
 def predict_temporaries(step: Step, overwritten: Mapping[int, int] = MappingProxyType({})) -> int:
     """Return the bytes that a step needs in addition to its arguments and results.
 
-    `overwritten` is the result of `find_overwritten`.
+    `overwritten` maps results to the arguments whose memory they reuse (`find_overwritten`).
     """
     given = {*step.inputs, *step.constants}
     alias, types = Aliases(step.equations), list(step.types)

@@ -149,7 +149,7 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class LoopSum:
-    """The sum of an equation's (JAX operation's) results over the iterations of a loop.
+    """The sum of the results of an equation (JAX operation) over the iterations of a loop.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class Loop:
         return "\n    ".join([*lines, *"\n".join(map(str, self.equations)).splitlines()])
 
     def without_constant_carries(self) -> Loop:
-        """If a carried value never changes, let the body read it from outside the loop."""
+        """If a value that iterations pass on never changes, let the body read the value from outside the loop."""
         operand_by_constant = {c.value: c.first for c in self.carries if c.following == c.value}
         if not operand_by_constant:
             return self

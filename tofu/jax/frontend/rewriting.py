@@ -266,7 +266,7 @@ def _slice_key_data(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """If the padding number is complex or computed by the step, pad with zeros and replace these by `lax.select`."""
+    """If the padding number is complex or computed by the step, pad with zeros, and replace the zeros afterwards."""
     if types[0].is_key:
         return None
     number, config = equation.inputs[1], equation.params["padding_config"]

@@ -71,7 +71,7 @@ AS_WRITTEN = SymbolForm()
 def infer_operator_shapes(
     op: str, attributes: dict[str, str], inputs: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]] | None:
-    """Return the output shapes that MXNet infers, or None if it cannot, as for most backward operators."""
+    """Return the output shapes that MXNet infers. Return None if MXNet infers none, as for most backward operators."""
     shapes = _mxnet.infer_operator(op, attributes, inputs)
     return None if shapes is None else [tuple(shape or ()) for shape in shapes]
 

@@ -74,7 +74,7 @@ class ShardedTensor:
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor that is split like this tensor. Each extent of `shape` must be 1, or the same as here."""
+        """Return a tensor that is split like this tensor. Each extent of `shape` must be 1 or this tensor's extent."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
