@@ -69,7 +69,7 @@ class Graph:
 
         - `phase`: 0 is forward, 1 backward, 2 update.
         - `group`: operators of one group and phase have equal axis extents. If their splits are equal, they share fetches.
-        - `follows_tensor`: for weight updates. The axes are the dimensions of this tensor, and are split like it.
+        - `follows_tensor`: for the update of a weight, the weight. The axes are its dimensions, and are split alike.
         - `same_choice_as`: an earlier operator with the same axis extents. The search gives both the same split.
         - `fetched_axes`: axes along which the operator only moves elements. If one is split, a fetch replaces the operator.
         - `uneven_axes`: in a graph that splits equally, axes whose parts may overlap.
@@ -116,13 +116,13 @@ class Graph:
     @property
     def num_operators(self) -> int: ...
     def tensor_class(self, tensor: int) -> int:
-        """Return the first of the tensors that are tied to this one."""
+        """Return the first tensor that must be split like `tensor`. This may be `tensor` itself."""
     def uneven_dimensions(self, tensor: int) -> list[int]:
         """Return the dimensions whose parts may overlap."""
     def uneven_axes(self, operator: int) -> list[int]:
         """Return the axes whose parts may overlap in this operator, and in all operators that must be split like it."""
     def choice_root(self, operator: int) -> int:
-        """Return the first of the operators that must be split like this one."""
+        """Return the first operator that must be split like `operator`. This may be `operator` itself."""
 
 class SearchResult:
     """The plan that a search found."""
@@ -224,10 +224,11 @@ def search_exact(
     less than `known_bytes`.
 
     Fixed choices, prices and errors are those of `search_recursive`. `progress(stage, best_bytes, lower_bound)` is
-    called regularly, with -1 before the first plan. The search stops if it raises an exception, or after Ctrl-C. No
-    table has more than `max_table_entries` (18 bytes each). If the problem needs more than `max_bytes`, the search uses
-    only coarse grids and classes of choices (csrc/core/search/exact.h). These come first if there are more than
-    `max_fine_rounds` rounds. If it is 2^31 - 1, they are not used. Raise RuntimeError if there is no plan.
+    called regularly, with -1 before the first plan. The search stops if `progress` raises an exception, or after
+    Ctrl-C. No table has more than `max_table_entries` (18 bytes each). If the problem needs more than `max_bytes`, the
+    search uses only coarse grids and classes of choices (csrc/core/search/exact.h). It begins with them if there are
+    more than `max_fine_rounds` rounds. It never uses them if `max_fine_rounds` is 2^31 - 1. Raise RuntimeError if there
+    is no plan.
     """
 
 def evaluate(
@@ -261,10 +262,11 @@ def count_levels(
     reread: Sequence[int] = ...,
     latencies: Sequence[float] = ...,
 ) -> tuple[list[int], list[int]]:
-    """Return the bytes and the number of fetches that cross each round.
+    """Return the bytes, and the number of fetches (copies from other workers), that belong to each round.
 
-    A transfer crosses the first round that separates its two workers. The bytes of all rounds add up to the total.
-    Neighbouring rounds of equal price and latency are one *level*. A fetch by all workers counts once per level.
+    Each round divides groups of workers. A transfer belongs to the round that puts its two workers into different
+    groups. The bytes of all rounds add up to the total. Neighbouring rounds of equal price and latency are one *level*.
+    A fetch by all workers counts once per level.
     """
 
 def feasible_choices(graph: Graph, factors: Sequence[int], kind: Kind, id: int, prefix: Sequence[int]) -> list[int]:

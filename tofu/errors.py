@@ -61,7 +61,7 @@ class OutOfMemoryError(TofuError):
 
 
 class FileError(TofuError, OSError):
-    """A file cannot be written. Its previous content is unchanged. Also an OSError, with `errno`."""
+    """A file cannot be written. Its previous content is unchanged. This is also an OSError, with `errno`."""
 
     def __init__(self, message: str, number: int | None = None) -> None:
         super().__init__(message)
@@ -69,15 +69,15 @@ class FileError(TofuError, OSError):
 
 
 class NotReadyError(TofuError, AssertionError):
-    """Another function must be called first. Also an AssertionError, as in MXNet."""
+    """Another function must be called first. This is also an AssertionError, as in MXNet."""
 
 
 class MissingParametersError(TofuError, RuntimeError):
-    """Parameters of the model were not passed. Also a RuntimeError, as in MXNet."""
+    """Parameters of the model were not passed. This is also a RuntimeError, as in MXNet."""
 
 
 class ArgumentTypeError(ShapeError, TypeError):
-    """An argument has the wrong type, or is unknown. Also a TypeError, as in MXNet."""
+    """An argument has the wrong type, or is unknown. This is also a TypeError, as in MXNet."""
 
 
 class InternalError(RuntimeError):

@@ -15,7 +15,7 @@ def shorten_line(line: str) -> str:
 
 
 def list_some(names: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Join the first `most` names, and count the others: "a, b and 3 more"."""
+    """Join the first `most` names, and count the remaining names: "a, b and 3 more"."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 

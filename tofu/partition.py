@@ -25,7 +25,7 @@ def partition(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
         - A training step for JAX, which is a function of arrays. The result is a function of the same arguments. See
           `tofu.jax.partition`.
     *arguments
-        The number of devices. For JAX, then a tuple of example arguments: arrays, or their shapes.
+        The number of devices. For JAX, pass a tuple of example arguments after it: arrays, or their shapes.
     **options
         Options of the function for this kind of model. All three functions have `plan`, `hints`, `replicate`,
         `memory_limit`, `topology`, `algorithm`, `search_seconds`, `undescribed`, `on_infeasible` and `cache`. The
@@ -67,7 +67,7 @@ def simulate(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     Parameters
     ----------
     model
-        The model. A partitioned model is simulated on its workers, others on one device.
+        The model. A partitioned model is simulated on its workers, any other model on one device.
     *arguments
         The machine: a name such as "8xH100", or the path of a file from `python -m tofu calibrate`. A plain JAX step
         needs a tuple of example arguments before the machine.

@@ -97,7 +97,7 @@ class Plan:
         The bytes that each round adds to `communication_bytes`. Negative if a round saves bytes.
     level_bytes
         The bytes that cross each level of the interconnect, one level for each round. A transfer crosses the level of
-        the first round that separates its two workers. Empty for old plans.
+        the round that puts its two workers into different groups. Empty for old plans.
     bandwidths, latencies
         Speed of each level in bytes per second, and its delay in microseconds. Empty if the search did not use them.
     level_waits

@@ -1,4 +1,4 @@
-"""Describe JAX's primitives. Each file has one family, and each description has the name of its primitive.
+"""Describe JAX's primitives (basic operations). Each file has one family. A description has its primitive's name.
 
 Descriptions are registered when the first one is looked up. They read a primitive's parameters (numbers, strings and
 tuples), and three attributes that the front end adds (`tofu.jax.frontend.attributes`):

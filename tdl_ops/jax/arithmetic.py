@@ -1,4 +1,4 @@
-"""Element-wise primitives: arithmetic, comparisons, selections, and functions of one number."""
+"""Element-wise JAX operations: arithmetic, comparisons, selections, and functions of one number."""
 
 from tdl_ops.jax import op, special
 from tdl_ops.jax.operands import find_cells

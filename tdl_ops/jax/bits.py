@@ -1,4 +1,4 @@
-"""Describe primitives on bits of integers and on booleans, and type conversions.
+"""Describe JAX operations on bits of integers and on booleans, and type conversions.
 
 The interpreter of descriptions computes in double precision, which is exact for integers of up to 32 bits. Descriptions
 with 64-bit integers are not executed.

@@ -10,7 +10,7 @@ from tofu.verification.numbers import Given, Numbers, read_given
 
 
 class PrimitiveCase:
-    """A function of arrays whose primitives are verified.
+    """A function of arrays. The JAX operations in it are verified.
 
     `inputs` has a shape or another source of numbers for each argument. A shape stands for numbers between -2 and 2.
 

@@ -1,4 +1,4 @@
-"""Describe primitives that create tensors from numbers or smaller tensors."""
+"""Describe JAX operations that create tensors from numbers or smaller tensors."""
 
 from tdl_ops.jax import op
 from tdl_ops.jax.operands import AXES, numbered

@@ -15,7 +15,7 @@ WHOLE = slice(None)
 
 
 def describe_batches(name, *ranks, function=None):
-    """Return the description of a primitive that treats each element of a batch separately.
+    """Return the description of a JAX operation that treats each element of a batch separately.
 
     `ranks` has each operand's number of dimensions without the batch. `function(shapes, *operands)` returns all results
     for one element. Without `function`, the description cannot be executed.

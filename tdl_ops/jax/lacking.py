@@ -1,4 +1,4 @@
-"""List described primitives that the installed JAX does not have."""
+"""List described JAX operations (primitives) that the installed JAX does not have."""
 
 import jax
 from jax.extend.core import primitives
@@ -17,6 +17,6 @@ def list_lacking() -> frozenset[str]:
 def has_kinds_of_memory() -> bool:
     """Return True if the default device has several kinds of memory.
 
-    With only one kind, XLA for CPUs may fail on `jax.device_put` to it.
+    With only one kind, JAX's compiler for CPUs may fail on a `jax.device_put` to this memory.
     """
     return len(jax.devices()[0].addressable_memories()) > 1

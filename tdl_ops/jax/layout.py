@@ -1,4 +1,4 @@
-"""Describe primitives that move elements."""
+"""Describe JAX operations that move elements."""
 
 import math
 from itertools import accumulate

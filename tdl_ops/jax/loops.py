@@ -1,4 +1,4 @@
-"""Describe the operators of loops, which take an element of a scanned value or stack results.
+"""Describe the operators of loops: take the element of an array for one iteration, or stack the results.
 
 Every worker runs all iterations of a loop. Every worker computes the primitives in `WHOLE` completely: loops of
 unknown length, Python callbacks, and branches that contain one of these.

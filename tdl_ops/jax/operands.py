@@ -1,4 +1,4 @@
-"""Read the operands of a primitive, which are tensors, scalars, or numbers in the program (literals)."""
+"""Read the operands of a JAX operation, which are tensors, scalars, or numbers in the program (literals)."""
 
 NUMBERS = (int, float, complex)
 AXES = [f"i{d}" for d in range(8)]

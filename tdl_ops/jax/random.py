@@ -1,4 +1,4 @@
-"""Describe primitives of random keys.
+"""Describe JAX operations on random keys (`jax.random.key`).
 
 A key is one element. Each number that is drawn from a key depends only on the key and on the position of the number. So
 a worker can draw a shard of the numbers, from the complete key and the first position of the shard.

@@ -1,4 +1,4 @@
-"""Describe reductions, and primitives along one dimension: argmax, cumulative sums, sort."""
+"""Describe reductions, and JAX operations along one dimension: argmax, cumulative sums, sort."""
 
 import numpy as np
 

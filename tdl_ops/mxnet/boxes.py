@@ -69,7 +69,7 @@ def box_nms(
     corners, is_center = slice(coord_start, coord_start + 4), in_format == "center"
 
     def suppress(rows):
-        """Return the boxes that overlap no better box, best first, then rows of -1.
+        """Return the boxes that overlap no better box, the best first. Rows of -1 follow.
 
         A column with each box's original row is added.
         """

@@ -13,8 +13,8 @@ from tofu.tdl import Opaque, output
 def apply(function, *tensors, names="i j", own=2, result=None):
     """Return an output that applies `function` to each element of a batch.
 
-    `names` are the output's dimensions after the batch. `own` is the number of dimensions that the function reads: 2 for
-    a matrix, 1 for a vector, or a list. `result` chooses one of several results.
+    `names` are the output's dimensions after the batch. `own` is the number of dimensions that the function reads: 2
+    for a matrix, 1 for a vector, or a list with a number for each tensor. `result` chooses one of several results.
     """
     opaque = Opaque(function if result is None else lambda *given: function(*given)[result])
     ranks = [own] * len(tensors) if isinstance(own, int) else own

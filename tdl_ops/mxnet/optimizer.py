@@ -14,7 +14,7 @@ def clip(x, bound):
 
 
 def own_weight(weight, weight32=None):
-    """Return a function that reads `weight32` at an index, or `weight` without `weight32`."""
+    """Return a function that reads `weight32` at an index. If there is no `weight32`, the function reads `weight`."""
     return lambda i: weight[i] if weight32 is None else weight32[i] + unread(weight[i])
 
 

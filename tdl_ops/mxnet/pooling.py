@@ -1,9 +1,9 @@
 """Pooling and its gradient.
 
-Axes: batch `b`, channel `c`, output positions `y0, y1, ..`. Channels are second or last. In windows that extend beyond
-the data, max pooling reads -infinity, and other pooling reads 0. On CPUs, oneDNN's max pooling saves the maximum's
-position for the gradient, in a form that cannot be split. So workers run MXNet's own gradient, which finds the maximum
-again.
+Axes: batch `b`, channel `c`, output positions `y0, y1, ..`. Channels are the second or the last dimension. In windows
+that extend beyond the data, max pooling reads -infinity, and other pooling reads 0. On CPUs, oneDNN's max pooling saves
+the maximum's position for the gradient, in a form that cannot be split. So workers run MXNet's own gradient, which
+finds the maximum again.
 """
 
 import math

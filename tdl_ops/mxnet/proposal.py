@@ -1,4 +1,4 @@
-"""Proposals of detectors: the best boxes around all positions, without those that overlap better ones.
+"""Proposals of detectors: the best boxes around all positions, without boxes that overlap a better box.
 
 They can be split by sample only. Each box begins with the number of its sample. MXNet's kernel always counts samples
 from 0, so Tofu's kernel replaces it on workers. Gradients are not written.

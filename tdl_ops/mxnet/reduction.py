@@ -1,7 +1,7 @@
 """Reductions over some dimensions, and their gradients.
 
-MXNet's attribute `axis` lists the dimensions to reduce. If it is empty, all are reduced. If `exclude` is True, `axis`
-lists the dimensions to keep. If `keepdims` is True, reduced dimensions stay, with extent 1.
+MXNet's attribute `axis` lists the dimensions to reduce. If it is empty, all dimensions are reduced. If `exclude` is
+True, `axis` lists the dimensions to keep. If `keepdims` is True, reduced dimensions stay, with extent 1.
 """
 
 from math import prod

@@ -1,7 +1,7 @@
 """Element-wise functions of one tensor, and their gradients.
 
-MXNet's backward operator of f is `_backward_f(d_out, x)`. For functions in `FROM_OUTPUT`, x is the output of f. For
-others, it is the input.
+MXNet's backward operator of f is `_backward_f(d_out, x)`. For functions in `FROM_OUTPUT`, x is the output of f. For all
+other functions, x is the input.
 """
 
 import math

@@ -35,7 +35,7 @@ def read_window(kernel, stride, pad, dilate=()):
 
 @dataclass(frozen=True)
 class Layout:
-    """Position of the channels in data and output: second or last."""
+    """Position of the channels in data and output: the second or the last dimension."""
 
     is_last: bool
 
@@ -73,7 +73,7 @@ def local_pad(local):
 
 
 def check_layout(layout):
-    """Raise UnsupportedError for channels last, which MXNet convolves only on GPUs."""
+    """Raise UnsupportedError if channels are the last dimension. MXNet then convolves only on GPUs."""
     if layout not in (None, "None", "NCW", "NCHW", "NCDHW"):
         raise UnsupportedError(f"layout={layout} is not described: channels come second (NCW, NCHW, NCDHW)")
 

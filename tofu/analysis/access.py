@@ -65,7 +65,8 @@ class InputAccess:
     rows
         The range of each dimension.
     addend_axes
-        Axes along which only the first worker reads the input. Others read zeros, so that a bias is added once.
+        Axes along which only the first worker reads the input. All other workers read zeros, so that a bias is added
+        once.
     fill
         The value of elements outside the tensor, such as 0 for padding.
     is_read

@@ -4,7 +4,7 @@ If a sum is split, each worker computes the output with its part of the sum, and
 `2 * sum - bias`, but not for `exp(sum)`. Factors of the sum must be constant along the summed axis.
 
 A term that is added to the sum, such as a bias, is an *addend*. Only one worker may add it. So an addend must be a
-multiple of an input that is used nowhere else. One worker reads this input, and all others read zeros instead.
+multiple of an input that is used nowhere else. One worker reads this input, and all other workers read zeros instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tofu.tdl.walk import walk
 
 
 class NotLinearError(Exception):
-    """The output is no linear function of a sum, so the sum cannot be split. The message states the reason."""
+    """The output is not a linear function of a sum, so the sum cannot be split. The message states the reason."""
 
 
 def find_variables(value: tdl.Value) -> frozenset[str]:
@@ -88,7 +88,8 @@ def is_zero(value: tdl.Value) -> bool:
 class MovedElement(NamedTuple):
     """An input element that an operator copies to an output.
 
-    `chosen` selects the copies. If it is ("i", 2), output elements with i = 2 are copies, and others are zero.
+    `chosen` selects the copies. If it is ("i", 2), output elements with i = 2 are copies, and all other elements are
+    zero.
     """
 
     element: tdl.Element

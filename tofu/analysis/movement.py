@@ -31,7 +31,7 @@ class AbsentElement(NamedTuple):
 def find_absent(
     pattern: Pattern, indices_by_tensor: Sequence[list[Indices]], extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, ...] | None:
-    """Return the dimension of the other tensors that each input or output lacks, or None.
+    """For each input and output, return the dimension that it lacks and other tensors have, or None.
 
     For example, each input of a stack lacks one dimension of the output. Return None if the operator does more than
     shift its inputs.

@@ -20,7 +20,8 @@ def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
     """Return the number that replaces duplicate elements: 0 for a sum, 1 for a product.
 
-    Elements are duplicate if the parts of two workers overlap. Return None if they may count twice, as for a maximum.
+    Elements are duplicate if the parts of two workers overlap. Return None if duplicates do not change the result, as
+    for a maximum.
     """
     neutral_numbers = {
         NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE

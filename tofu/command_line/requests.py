@@ -105,7 +105,10 @@ class ModelRequest(Protocol):
         """
 
     def verify(self, dtype: str | None, seed: int, **own: Any) -> Agreement:
-        """Run the model on one device and on all workers, and compare. `own` are options for MXNet only, or for JAX only."""
+        """Run the model on one device and on all workers, and compare the results.
+
+        `own` has options that only MXNet models, or only JAX models, accept.
+        """
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
         """Make Tofu's plans and hand-made plans. Return a function that prints them.

@@ -53,8 +53,8 @@ def _name_uniquely(operator: Operator) -> str:
 def list_members(graph: Graph, name: str) -> list[Operator]:
     """Return the operators of the layer `name`, or [] if no layer has this name.
 
-    `name` is the name of a row in a printed plan, a scope such as `encoder` with all scopes inside, or a line such as
-    `train.py:7`.
+    `name` is a name in the first column of a printed plan, a scope such as `encoder`, or a source line such as
+    `train.py:7`. A scope also contains the operators of inner scopes, such as `encoder/block_0`.
     """
     operators = [operator for operator in graph.operators if not operator.is_inner]
     layer = next((number for number, layer_name in name_layers(graph).items() if layer_name == name), None)
@@ -82,7 +82,10 @@ def find_operator(graph: Graph, name: str, count_points: Callable[[Operator], in
 
 
 def find_similar_operators(graph: Graph, name: str, count_points: Callable[[Operator], int]) -> list[str]:
-    """Return similar names of layers and operators. The first similar operator follows the main one of its layer."""
+    """Return names of scopes and operators that are similar to `name`.
+
+    If the most similar name is an operator, the main operator of its layer comes first.
+    """
     near = find_similar_names(name, [*list_scopes(graph), *graph.operator_index])
     if not near or near[0] not in graph.operator_index:
         return near

@@ -163,7 +163,7 @@ class _PreparingLoader(Loader):
 
 
 def set_up() -> None:
-    """Extend MXNet's functions. If MXNet cannot be imported, do nothing."""
+    """Let MXNet's functions load partitioned models. If MXNet cannot be imported, do nothing."""
     with suppress(ImportError):
         import_module("tofu.mxnet")
 

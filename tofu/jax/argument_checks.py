@@ -23,7 +23,7 @@ WeakTypes: TypeAlias = "tuple[bool, ...]"
 def check_leaves(leaves: Sequence[Any], planned_types: Sequence[ValueType], names: Sequence[str]) -> None:
     """Raise ShapeError if an array has another shape or type than planned.
 
-    Raise UnsupportedError if an array is deleted, because an earlier call donated it.
+    Raise UnsupportedError if an array is deleted because an earlier call has reused its memory.
     """
     for leaf, planned, name in zip(leaves, planned_types, names, strict=True):
         if not (isinstance(leaf, jax.Array) and leaf.shape == planned.shape and leaf.dtype == planned.dtype):
@@ -62,12 +62,12 @@ def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def list_weak(leaves: Sequence[Any]) -> WeakTypes:
-    """Return a bool for each leaf: True for Python numbers and other leaves of JAX's weak type."""
+    """For each leaf, return True if its type may change in arithmetic (*weak type*), as for Python numbers."""
     return tuple(bool(getattr(leaf, "weak_type", type(leaf) in NUMBERS and type(leaf) is not bool)) for leaf in leaves)
 
 
 def describe_type_difference(planned: Step, step: Step) -> str:
-    """Describe the first type that differs between two traces. Return "" if none differs."""
+    """Describe the first operation whose types differ between two steps. Return "" if all types are equal."""
     planned_equations, equations = _list_types(planned), _list_types(step)
     for (_, planned_types), (line, types) in zip(planned_equations, equations, strict=False):
         if planned_types != types:
@@ -80,7 +80,7 @@ def describe_type_difference(planned: Step, step: Step) -> str:
 def refuse_weak_types(names: Sequence[str], planned: Sequence[ValueType], weak_types: WeakTypes, problem: str) -> None:
     """Raise ShapeError if an array is passed where a Python number was planned, or the reverse.
 
-    `problem` explains what would change, as text for the message.
+    The message contains `problem`, a text about what would change.
     """
     kind_by_weakness = {True: "a Python number (or computed from such alone)", False: "an array"}
     differences = [

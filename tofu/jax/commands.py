@@ -68,9 +68,9 @@ class StepRequest:
         return verify_step(self.file.step, self.file.arguments, self.settings, self.engine, dtype, seed)
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Compile the step under Tofu's plans, data parallelism and FSDP. Return a function that prints the comparison.
+        """Compile the step under Tofu's plans, data parallelism, and fully sharded data parallelism (FSDP).
 
-        `batch` is the size of the batch dimension, or None to guess it.
+        Return a function that prints the comparison. `batch` is the size of the batch dimension, or None to guess it.
         """
         arguments = split_arguments(self.file.arguments, batch)
         devices = find_devices(self.settings.workers)

@@ -1,4 +1,4 @@
-"""Lower a planned step for XLA, as `jax.jit(step).lower` does."""
+"""Prepare a planned step for XLA, JAX's compiler, as `jax.jit(step).lower` does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lower_program(
     constants: Sequence[Any],
     donated_arguments: Sequence[int],
 ) -> Any:
-    """Lower a planned program for XLA, as `jax.jit(step).lower` does.
+    """Prepare a planned program for XLA, JAX's compiler, as `jax.jit(step).lower` does.
 
     `trees` are the trees of the step's arguments and results. `leaves` are the arrays in the arguments, or their
     shapes.
@@ -52,13 +52,13 @@ def _keep(leaf: StaticLeaf) -> StaticLeaf:
 
 @dataclass(frozen=True)
 class BoundStage:
-    """A step that JAX has lowered or compiled. Each call passes `constants` as the last argument."""
+    """A step that JAX has prepared for its compiler, or compiled. A call passes `constants` as the last argument."""
 
     stage: Any
     constants: Sequence[Any]
 
     def compile(self, *args: Any, **named: Any) -> BoundStage:
-        """Compile the lowered step."""
+        """Compile the step."""
         return BoundStage(self.stage.compile(*args, **named), self.constants)
 
     def __call__(self, *args: Any) -> Any:

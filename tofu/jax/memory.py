@@ -43,11 +43,11 @@ class StepDeviceMemory:
     unread_bytes
         Arguments that do not affect any result. Included in `arguments_bytes`.
     constants_bytes
-        Arrays that the step closes over, or the worker's shards of them.
+        Arrays that the step uses but does not take as arguments, or the worker's shards of them.
     results_bytes
         All results, including the next state.
     overwritten_bytes
-        Results stored in the memory of donated arguments. Included in `results_bytes`.
+        Results that reuse the memory of arguments (`donate_argnums`). Included in `results_bytes`.
     temporaries_bytes
         Values that exist only while the step runs.
     """
@@ -79,7 +79,7 @@ class StepDeviceMemory:
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Rows below the total: none."""
+        """Rows below the total. A `StepDeviceMemory` has none."""
         return {}
 
     @property
@@ -112,7 +112,7 @@ class StepMemory(MemoryComparison):
 
     @property
     def largest(self) -> StepDeviceMemory:
-        """The memory of one worker. All workers need the same."""
+        """The memory of one worker. All workers need the same memory."""
         return self.worker
 
 
@@ -141,9 +141,9 @@ def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
 
 
 def read_compiled(compiled: Any) -> StepDeviceMemory:
-    """Return the memory that XLA reports for a compiled step.
+    """Return the memory of a compiled step, as reported by XLA, JAX's compiler.
 
-    XLA counts constants as arguments, and a small table of addresses as a result.
+    XLA counts constants as arguments. It counts a small table of addresses as part of the results.
     """
     reported = compiled.memory_analysis()
     return StepDeviceMemory(

@@ -169,7 +169,7 @@ def partition(
     UnsupportedError
         The step cannot be traced, or an option is unknown.
     UndescribedOperatorError
-        The step uses a JAX primitive that Tofu does not know.
+        The step uses a JAX operation that Tofu does not know.
     InfeasibleError, PlanError
         The step cannot be split as requested.
     """

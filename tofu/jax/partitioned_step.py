@@ -49,7 +49,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_planned_precision(method: Method) -> Method:
-    """Run a method with the `jax_enable_x64` setting of the traced step."""
+    """Run a method with the step's setting of `jax_enable_x64`, JAX's option for 64-bit types."""
 
     @wraps(method)
     def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
@@ -67,7 +67,7 @@ class PartitionedStep:
     partition
         The plan, together with the traced step.
     mesh
-        The devices, arranged as a mesh, such as 3 x 2 devices.
+        The devices, arranged in a grid, such as 3 x 2 devices.
     uneven
         The value of `uneven=` in `tofu.jax.partition`.
     """
@@ -102,7 +102,7 @@ class PartitionedStep:
 
     @property
     def plan(self) -> Plan:
-        """The plan: how each operator and tensor is split. `print(step.plan)` shows it, and `plan_table` its layers."""
+        """The plan: how each operator and tensor is split. `print(step.plan)` lists operators, `plan_table` layers."""
         return self.partition.plan
 
     @cached_property
@@ -206,10 +206,10 @@ class PartitionedStep:
 
     @in_planned_precision
     def lower(self, *args: Any, **named: Any) -> Any:
-        """Lower the step for XLA, as `jax.jit(step).lower` does.
+        """Prepare the step for XLA, JAX's compiler, as `jax.jit(step).lower` does.
 
         Pass arrays or their shapes. The compiled step is called like the step, with the same static data, such as
-        functions. It takes `x.joined` in place of an `UnevenArray` x.
+        functions. But instead of an `UnevenArray` x, it takes `x.joined`.
         """
         leaves, variant = self._arguments.flatten(order_arguments(self._step, args, named))
         self._arguments.find_result_types(leaves, variant)
@@ -224,7 +224,7 @@ class PartitionedStep:
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
-        """Lower the step as a function of flat lists: the arrays in its arguments, then its constants."""
+        """Return the step's program for JAX's compiler. It takes the arrays in the arguments, then the constants."""
         return self._jitted.lower(*self._program.argument_structs(self.mesh))
 
     @in_planned_precision
@@ -242,7 +242,7 @@ class PartitionedStep:
         Returns
         -------
         tree of jax.Array or UnevenArray
-            The stored arrays. They are copies, so `value` stays valid if a step donates them.
+            The stored arrays. They are copies, so `value` stays valid if a step reuses their memory.
 
         Raises
         ------
@@ -293,7 +293,7 @@ class PartitionedStep:
     def check_replicas(self) -> bool:
         """Return True if JAX can prove that all replicas of an array are equal.
 
-        If the result is False, they may still be equal.
+        If the result is False, the replicas may still be equal.
         """
         return self._program.check_replicas(self.mesh)
 
@@ -380,8 +380,8 @@ class PartitionedStep:
     def why(self, operator: str) -> str:
         """Return a table of all ways to split an operator, with their communication.
 
-        `operator` is a name from the plan, or a layer from `python -m tofu plan`, which stands for its largest operator.
-        Each way takes a short search.
+        `operator` is a name from the plan, or a layer from `python -m tofu plan`, which stands for its largest
+        operator. For each way, Tofu makes a short search.
         """
         return print_to_text(lambda console: console.print(alternatives_table(self.partition, operator)))
 

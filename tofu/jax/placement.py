@@ -52,7 +52,7 @@ def place_array(value: Any, sharding: Sharding) -> Any:
 
 
 def place_operand(value: Any, sharding: Sharding) -> Any:
-    """Prepare an argument for the jitted step.
+    """Prepare an argument for the compiled step.
 
     An array is returned unchanged if `jax.jit` can place it itself. An array with overlapping shards is returned as its
     `joined` array.
@@ -72,7 +72,7 @@ def place_operand(value: Any, sharding: Sharding) -> Any:
 
 
 def place_copy(value: Any, sharding: Sharding) -> Any:
-    """Place a copy of a value on devices. If the copy is donated, `value` stays valid."""
+    """Place a copy of a value on devices. If a step reuses the copy's memory (`donate_argnums`), `value` stays valid."""
     placed = place_array(_copy_host_array(value), sharding)
     if isinstance(placed, UnevenArray):
         return placed.copy() if isinstance(value, UnevenArray) else placed
@@ -106,7 +106,7 @@ def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
 
 
 def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
-    """Replace repeated arrays in `leaves` by copies, because JAX can donate an array only once."""
+    """Copy arrays at the positions `donated` if they occur elsewhere in `leaves`. JAX then reuses only the copies."""
     kept_positions = set(range(len(leaves))).difference(donated) if donated else ()
     ids_in_use = {id(leaves[position]) for position in kept_positions}
     for position in donated:

@@ -57,7 +57,7 @@ def analyse(source: Source, settings: Settings, observe: Observer, engine: Engin
 def choose_form(source: Source, settings: Settings) -> Source:
     """Choose one of several graphs that compute the same results, for example with or without sums in loops.
 
-    If the user passes a plan, return the graph that it was made for. Otherwise, return the graph that should
+    If the user passes a plan, return the graph for which the plan was made. Otherwise, return the graph that should
     communicate least.
     """
     given = settings.plan or settings.saved
@@ -126,8 +126,8 @@ def _read_spec(name: str, spec: PartitionSpec, named_axes: int) -> int | None:
 def read_settings(workers: int | None, options: Mapping[str, Any], mesh: Mesh | None = None) -> Settings:
     """Check the options of planning. If `workers` is None, use the number of workers in the option `plan`.
 
-    `mesh` has the names that a `PartitionSpec` in the option `hints` may use, if the user passed a mesh. Raise a TofuError
-    for the first option that is wrong or contradicts another.
+    If the user passed a mesh, a `PartitionSpec` in the option `hints` may use the names of its axes. Raise a TofuError
+    for the first option that is wrong or contradicts another option.
     """
     check_names(options)
     values = read_options({**options, "hints": _read_specs(options["hints"], mesh)} if "hints" in options else options)

@@ -73,7 +73,8 @@ def unflatten_values(
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
     """Return True if the tensor `name` has no hint, or the hint `steps`.
 
-    `steps` has the dimension that is split along each mesh axis. The hint 0 stands for (0, 0) on a mesh with two axes.
+    `steps` has the dimension that is split along each axis of the device grid. On a grid with two axes, the hint 0
+    means (0, 0).
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)

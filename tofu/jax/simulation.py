@@ -26,7 +26,7 @@ ONE_WORKER = 1
 def simulate(step: Any, *given: Any) -> Simulation:
     """Predict the time of a step on a machine, as `tofu.simulate` does.
 
-    A partitioned step is simulated on its workers, any other step on one device. `given` is the machine. For a
+    A partitioned step is simulated on its workers, and a function on one device. `given` is the machine. If `step` is a
     function, pass its arguments or their shapes before the machine. Raise TofuError for a wrong machine or step.
     """
     if isinstance(step, (PartitionedStep, DeferredStep)) and len(given) == 1:

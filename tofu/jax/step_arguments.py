@@ -34,7 +34,7 @@ CREATE_ONCE = " For example, create an optimizer once, outside of the function t
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """The planned step, as traced for one value of its static data, such as functions in its arguments.
+    """The planned step for one set of static data, such as functions in its arguments.
 
     All variants of a step compute the same results. Their trees and their derivatives may differ.
     """
@@ -65,7 +65,7 @@ class StepArguments:
         self._variants = [Variant(native.arguments_tree, native.results_tree, native.jaxpr)]  # the latest is first
 
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Divide `values` into one list per argument. There is a value for each array."""
+        """Divide `values`, which has a value for each array, into one list for each argument."""
         return self._native.arguments_tree.split(values)
 
     def flatten(self, args: Sequence[Any]) -> tuple[list[Any], Variant]:
@@ -125,8 +125,8 @@ class StepArguments:
     def flatten_one(self, value: Any, argument: int) -> tuple[list[Any], Structure]:
         """Return the arrays and the structure of the argument at position `argument`.
 
-        Static data, such as functions, may differ from the plan. Raise UnsupportedError for an unknown position, or
-        ShapeError if the tree differs otherwise.
+        Static data, such as functions, may differ from the plan. Raise UnsupportedError for an unknown position, and
+        ShapeError for other differences of the tree.
         """
         if argument not in range(len(self.trees)):
             raise UnsupportedError(

@@ -46,14 +46,15 @@ class Transformation(Protocol):
 class Pullback:
     """The derivative of a step in reverse mode (vector-Jacobian product).
 
-    `wanted` has the positions of arguments to differentiate. `seeded` has the positions of results with a cotangent.
+    `wanted` has the positions of arguments to differentiate. `seeded` has the positions of results whose gradients are
+    known.
     """
 
     wanted: tuple[int, ...]
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the derivative, a function of arguments and cotangents, and the shapes of both."""
+        """Return the derivative as a function of arguments and the results' gradients. Also return their shapes."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
@@ -79,7 +80,7 @@ class Batch:
     batched: tuple[bool, ...]
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return `jax.vmap` of the step, and the shapes of its arguments."""
+        """Return the step for a batch of examples, and the shapes of its arguments."""
         batched = jax.vmap(
             core.jaxpr_as_fun(traced), [0 if is_batched else None for is_batched in self.batched], axis_size=self.size
         )

@@ -55,7 +55,10 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add a smaller operator before the last one. `names` are its `Operator.dimension_names`."""
+        """Add a smaller operator, except the last. `last_operator` adds the last smaller operator.
+
+        `names` are the `Operator.dimension_names` of the new operator.
+        """
         full_name = f"{self.whole.name}/{name}"
         self._add(full_name, op, attributes, inputs, outputs, is_inner=True, origin=origin, dimension_names=names)
 
@@ -123,12 +126,12 @@ class LowerableOperators(OperatorDescriptions, Protocol):
 
     @property
     def lowerings(self) -> Lowerings:
-        """For each operator name, the rule that replaces the operator by smaller ones. By default, there are none."""
+        """For each operator name, the rule that replaces the operator by smaller operators. By default, no rule."""
         return {}
 
 
 def find_lowering(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Lowering | None:
-    """Return the rule that replaces an operator by smaller ones, or None."""
+    """Return the rule that replaces an operator by smaller operators, or None."""
     lowering = lowerings.get(operator.op)
     inputs = [tensors[position] for position in operator.inputs]
     return lowering if lowering is not None and lowering.is_possible(operator, inputs) else None

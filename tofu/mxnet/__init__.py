@@ -1,6 +1,6 @@
 """Tofu for MXNet: plan a model, and run it on several devices.
 
-Importing this package imports MXNet. It also makes MXNet load partitioned symbols, and makes MXNet's Updaters accept
+Importing this package imports MXNet. It also makes MXNet load partitioned models, and makes MXNet's Updaters accept
 split parameters. An error is raised if Tofu was built for another version of MXNet.
 """
 

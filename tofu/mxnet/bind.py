@@ -54,7 +54,8 @@ def bind(
     Returns
     -------
     ShardedExecutor
-        The executor. Its attribute `variables` maps names of arguments and auxiliary states to their shards.
+        The executor. Its attribute `variables` maps names of arguments, and of auxiliary states such as moving means,
+        to their shards.
 
     Raises
     ------

@@ -49,7 +49,7 @@ class SymbolRequest:
     def compile(self, observe: Observer | None = None) -> Partition:
         """Plan the model. Raise PlanError if there is only one worker.
 
-        `observe` is called after every pass of the planner.
+        `observe` is called after every pass (stage) of the planner.
         """
         if self.settings.workers == 1:
             raise PlanError(f"--workers is 1; plans are made for 2 to {MOST_WORKERS} workers.")
@@ -77,7 +77,10 @@ class SymbolRequest:
         return agreement
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Compare Tofu's plan with data parallelism and with Megatron's plan. Return a function that prints the result."""
+        """Compare Tofu's plan with data parallelism, and with a plan made by hand for Transformers.
+
+        Return a function that prints the result.
+        """
 
         def make_partition(settings: Settings) -> Partition:
             return plan_task(replace(self, settings=settings).read())

@@ -206,7 +206,7 @@ def frontier(
 
 
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
-    """Find plans for a symbol, from little memory per worker to little communication.
+    """Find plans for a model, from little memory per worker to little communication.
 
     Raise PlanError if there is only one worker, or if `settings.algorithm` does not search.
     """

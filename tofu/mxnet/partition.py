@@ -74,15 +74,16 @@ def partition(
         Bandwidth of each level of the interconnect in bytes per second, the top level first. A list or a JSON file
         (docs/search.md). The search then minimises seconds instead of bytes.
     memory_limit
-        The largest `plan.worker_bytes` allowed, in bytes or as text such as "12GB". Tofu then may replicate any tensor,
-        and uses the plan with the least communication that fits.
+        The largest allowed memory of a worker (`plan.worker_bytes`), in bytes or as text such as "12GB". Tofu then may
+        replicate any tensor, and uses the plan with the least communication that fits.
     replicate
         "small" replicates only tensors below 64 KiB. "free" replicates any tensor to save communication.
     unroll
-        When to replace RNN operators (LSTM, GRU, tanh) by cells: "never", "always", or "cheaper" (if the plan
-        improves). RNN operators can be split only by batch. Cells can also be split by hidden units.
+        When to replace RNN operators (LSTM, GRU, tanh) by cells, which compute one time step: "never", "always", or
+        "cheaper" (if the plan improves). RNN operators can be split only by batch. Cells can also be split by hidden
+        units.
     **shapes
-        The shape of each input, by name. If shapes are missing, the search runs when the symbol is bound.
+        The shape of each input, by name. If shapes are missing, the search runs when the model is bound.
 
     Returns
     -------

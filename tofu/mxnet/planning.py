@@ -1,4 +1,4 @@
-"""Read a symbol for given shapes, and plan it."""
+"""Read a model (an MXNet symbol) for given shapes, and plan it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_task(
     observe: Observer | None = None,
     states: int = 0,
 ) -> Task:
-    """Read a symbol, and find the ways to split each operator. Raise TofuError if this is impossible.
+    """Read a model, and find the ways to split each operator. Raise TofuError if this is impossible.
 
     Arguments in `differentiated` get gradients. Arguments in `updated` are updated by an optimizer that keeps `states`
     tensors for each argument.
@@ -149,7 +149,7 @@ def read_trained(
     observe: Observer | None = None,
     states: int = 0,
 ) -> Task:
-    """Read a symbol for training, and find the ways to split each operator.
+    """Read a model for training, and find the ways to split each operator.
 
     Every argument except inputs and labels is trained.
     """

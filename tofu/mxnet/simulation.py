@@ -1,4 +1,4 @@
-"""`tofu.simulate` and `tofu.advise` for symbols: the time of a training step, and the best number of devices."""
+"""`tofu.simulate` and `tofu.advise` for MXNet models: the time of a training step, and the best number of devices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
     Parameters
     ----------
     symbol
-        The model. Partitioned symbols are simulated on their workers, others on one device.
+        The model. A partitioned model is simulated on its workers, any other model on one device.
     machine
         A name such as "8xH100", or the path of a file from `python -m tofu calibrate`.
     states

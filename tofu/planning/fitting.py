@@ -25,8 +25,8 @@ def find_fitting(
 ) -> T | None:
     """Return the first plan that needs at most `limit_bytes` on each worker, or None.
 
-    Up to 12 numbers of workers are tried, from `least` on. `plan_for(workers)` makes a plan, and `count_needed_bytes`
-    returns its bytes.
+    Try up to 12 numbers of workers: `least`, `least` + 1, and so on, but no number above 64. `plan_for(workers)` makes
+    a plan, and `count_needed_bytes` returns its bytes.
     """
     for workers in _list_counts(least):
         try:

@@ -71,7 +71,7 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 class Tradeoff:
     """Plans for one model. Each minimises bytes transferred + price * bytes stored, for a different price.
 
-    `whole_effort` limits the searches at the highest price and at price 0. `effort` limits all others.
+    `whole_effort` limits the searches at the highest price and at price 0. `effort` limits all other searches.
     """
 
     problem: Problem

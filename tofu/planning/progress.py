@@ -69,7 +69,7 @@ class _Display:
             print(line, file=sys.stderr, flush=True)
 
     def close(self, stage: list[str]) -> bool:
-        """Remove the text of a context. Return True if it was the last one."""
+        """Remove the text of a context. Return True if no other context is open."""
         with self._lock:
             self.stages = [each for each in self.stages if each is not stage]
             if self._has_line and not any(text for (text,) in self.stages):
@@ -83,7 +83,7 @@ class _Display:
 
 
 class _Displays(threading.local):
-    """The display of each thread, or None."""
+    """For each thread, its display or None."""
 
     current: _Display | None = None
 
@@ -95,7 +95,7 @@ _displays = _Displays()
 def show_progress(stage: str = "") -> Iterator[Callable[[str], None]]:
     """Show the text `stage` and the elapsed time. Yield a function `report(stage)` that replaces the text.
 
-    Contexts can be nested. Their texts are then joined, and the time counts from the start of the outermost one.
+    Contexts can be nested. Their texts are then joined, and the time counts from the start of the outermost context.
     """
     display = _displays.current = _displays.current or _Display()
     texts = [stage]

@@ -79,8 +79,8 @@ _plans: dict[tuple[object, ...], Plan] = {}
 def select_plan(graph: Graph, problem: Problem, settings: Settings, measure: Measure) -> Selection:
     """Select how to split all operators and tensors of `graph`.
 
-    In the graph of `problem`, smaller operators may replace operators of `graph`. `measure` returns the memory that a
-    split needs. A warning is logged if several workers repeat a computation.
+    `problem` has its own graph, which may contain several smaller operators instead of an operator of `graph`.
+    `measure` returns the memory that a split needs. Log a warning if several workers repeat a computation.
     """
     selection = _select(graph, problem, settings, measure)
     unfed = explain_unsplit_round(selection.choices) if settings.on_infeasible == "replicate" else ""

@@ -41,7 +41,7 @@ class Option:
     is_of_search
         True if the option controls the search. It cannot be passed together with `plan=`.
     help, metavar, choices
-        Texts of the command line option. If `help` is empty, there is none.
+        Texts of the command line option. If `help` is empty, the command line has no such option.
     """
 
     read: Callable[[Any], Any]

@@ -1,8 +1,8 @@
 """Recognition of collectives in transfers: all-gathers, reduce-scatters, all-reduces, all-to-alls and slices.
 
 A transfer changes the arrays of all workers. If these arrays are shards of equal size before and after the transfer, a
-chain of collectives may replace the transfer. Each collective runs along an axis of the mesh of workers. The chain is
-used if it transfers no more elements than the transfer.
+chain of collectives may replace the transfer. Each collective runs along an axis of the grid (mesh) of workers. The
+chain is used if it transfers no more elements than the transfer.
 
 All other transfers are exchanges, in which workers send regions to the workers that read them. Examples are borders of
 windows, moved elements, and overlapping shards.
@@ -38,7 +38,7 @@ class Slice(NamedTuple):
 
 
 class AllGather(NamedTuple):
-    """An all-gather. Each worker receives the parts of `dimension` from all workers along axis `axis` of the mesh."""
+    """An all-gather. Workers along axis `axis` of their grid (mesh) send each other their parts of `dimension`."""
 
     axis: int
     dimension: int
@@ -56,7 +56,10 @@ class AllToAll(NamedTuple):
 
 
 class ReduceScatter(NamedTuple):
-    """A reduce-scatter. Workers along the mesh axis `axis` reduce partial results. Each keeps its part of `dimension`."""
+    """A reduce-scatter. Workers along axis `axis` of their grid (mesh) reduce partial results.
+
+    Each worker keeps its part of `dimension`.
+    """
 
     axis: int
     dimension: int
@@ -64,7 +67,7 @@ class ReduceScatter(NamedTuple):
 
 
 class AllReduce(NamedTuple):
-    """An all-reduce. Workers along the mesh axes `axes` reduce partial results. Each keeps the whole result."""
+    """An all-reduce. Workers along some axes of their grid (mesh) reduce partial results, and keep the whole result."""
 
     axes: tuple[int, ...]
     reducer: str
@@ -72,7 +75,7 @@ class AllReduce(NamedTuple):
 
 @dataclass
 class Round:
-    """Regions of equal shape that are sent at the same time. Each worker sends and receives at most one.
+    """Regions of equal shape that are sent at the same time. Each worker sends and receives at most one region.
 
     If `is_local` is True, each worker copies within its memory. `moves` maps a receiver to (sender, begin in the
     sender's array, begin in the receiver's array).
@@ -270,7 +273,7 @@ def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) ->
 def find_chain(
     source_layout: Layout, output_layout: Layout, factors: Sequence[int]
 ) -> list[Slice | AllGather | AllToAll] | None:
-    """Return collectives that lead from one layout of a tensor to the other, or None."""
+    """Return collectives that lead from one layout of a tensor to the other, or None if this is impossible."""
     layout, chain = list(source_layout), list[Slice | AllGather | AllToAll]()
     while tuple(layout) != output_layout:
         candidates: list[Slice | AllGather | AllToAll] = []

@@ -53,7 +53,7 @@ class Compute(NamedTuple):
 class Read(NamedTuple):
     """A region that a worker reads from worker `owner`, in input number `input` of a transfer.
 
-    It begins at `begin`. `PieceSource` explains `along`.
+    It begins at `begin`. Its dimension d corresponds to dimension `along[d]` of the reader's array, or to none if -1.
     """
 
     input: int
@@ -115,7 +115,7 @@ class Lockstep:
     Attributes
     ----------
     factors
-        The prime factors of the number of workers. The workers are a mesh with an axis for each factor.
+        The prime factors of the number of workers. The workers form a grid (mesh) with an axis for each factor.
     values
         All values. Other attributes refer to them by position.
     shards
@@ -123,7 +123,7 @@ class Lockstep:
     computes
         The instruction of each operator. Operators that only transfer data are left out.
     transfers
-        The transfer that computes each value. All other values are arguments or outputs of operators.
+        The transfer that computes each value. Values without a transfer are arguments or outputs of operators.
     """
 
     graph: Graph

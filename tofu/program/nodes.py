@@ -13,14 +13,14 @@ Shape = tuple[int, ...]
 
 
 class Entry(NamedTuple):
-    """One output array of a node. Variables and fetches have a single output, number 0."""
+    """One output array of a node. Variables, and copies from other workers, have a single output with number 0."""
 
     node: int
     output: int
 
 
 class PieceSource(NamedTuple):
-    """A region of an input that a fetch reads for a `Piece` of its output.
+    """A region of an input. A fetch (a copy from other workers) reads it for a region of its output, a `Piece`.
 
     The region begins at `begin` in input number `input`. `along[d]` is the dimension of the piece that corresponds to
     dimension d of the input, or -1 if the region has length 1 there.
@@ -45,7 +45,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a program: one operator, variable or fetch on one worker.
+    """A node of a program: one operator, variable or fetch (copy from other workers) on one worker.
 
     Attributes
     ----------

@@ -26,10 +26,10 @@ class NodeKind(enum.IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class ProgramTables:
-    """Tables of nodes, output arrays (*entries*), and regions that fetches write (*pieces*) and read (*sources*).
+    """Tables of nodes, their output arrays (*entries*), and regions that are copied between workers.
 
-    `csrc/core/program/program_tables.h` explains the columns. Rows refer to each other by number. Missing dimensions
-    have length 1.
+    A copy, or *fetch*, writes *pieces* and reads *sources*. `csrc/core/program/program_tables.h` explains the columns.
+    Rows refer to each other by number. Missing dimensions have length 1.
     """
 
     workers: int

@@ -86,7 +86,9 @@ def find_layer(layer: str, problem: Problem) -> Operator:
 def find_alternatives(
     partition: Partition, layer: str, seconds: float = EFFORT_SECONDS, end_seconds: float = inf
 ) -> list[Alternative]:
-    """Return the best plan for each axis of the operator or layer `layer`, if only this axis is split.
+    """For each axis of an operator, return the best plan that splits the operator along this axis only.
+
+    `layer` is the name of the operator, or of a layer, which stands for its main operator.
 
     The cheapest plan comes first. Hints and the memory limit are ignored, and `seconds` limits each exact search. No
     search starts after `time.process_time()` has reached `end_seconds`, so axes may be missing. Raises PlanError if the
@@ -120,7 +122,7 @@ def find_some_alternatives(
 ) -> tuple[dict[str, list[Alternative]], int]:
     """Return the alternatives of each layer, by its name, and the number of axes that were not searched.
 
-    The layers that transfer most come first. The last search starts before `seconds` of processor time are used up.
+    The layers that transfer most come first. No search starts after `seconds` of processor time.
     """
     problem, end_seconds = partition.searched.problem, time.process_time() + seconds
     alternatives, left_out = {}, 0

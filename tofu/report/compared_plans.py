@@ -37,7 +37,7 @@ class ComparedPlan:
 def compare_plans(
     settings: Settings, make: Callable[[Settings], Partition], report: Callable[[str], None] = lambda stage: None
 ) -> Iterator[ComparedPlan]:
-    """Make several plans of a model in turn: Tofu's plans, data parallelism and Megatron-LM's plan for Transformers.
+    """Make several plans of a model in turn: Tofu's plans, data parallelism, and a plan made by hand for Transformers.
 
     If the user set `plan`, `memory_limit`, `algorithm` or `replicate`, a plan with these settings comes first. `report`
     is called with a plan's name before `make` makes the plan.

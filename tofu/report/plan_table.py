@@ -134,7 +134,7 @@ def alternatives_table(partition: Partition, layer: str) -> Table:
 
 
 def timings_table(seconds: Mapping[str, float]) -> Table:
-    """Return a table of the seconds that each pass of the planner took."""
+    """Return a table of the seconds that each pass (stage) of the planner took."""
     table = new_table("pass")
     table.add_column("seconds", justify="right")
     for name, taken in seconds.items():
@@ -165,7 +165,7 @@ def describe_unmeasured(backend: Backend) -> str:
 
 
 def write_plan_table(partition: Partition, max_rows: int | None = DEFAULT_ROWS, has_lines: bool = False) -> str:
-    """Return the text of `print_partition`."""
+    """Return the plan's summary and its tables as text."""
     return print_to_text(lambda console: print_partition(console, partition, max_rows, has_lines))
 
 

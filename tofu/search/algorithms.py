@@ -139,13 +139,13 @@ def find_algorithm(name: Any) -> Algorithm:
 
 
 def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
-    """Return the proof with the highest lower bound up to `cost`, or None without proofs."""
+    """Return the proof with the highest lower bound that is at most `cost`, or None if there are no proofs."""
     usable = [proof for proof in proofs if proof is proofs[0] or (proof.lower_bound or 0) <= cost]
     return max(usable, key=lambda proof: proof.lower_bound or 0, default=None)
 
 
 def describe_gap(cost: int, bound: int, among: str = "") -> str:
-    """Return "optimal" or "within 2 % of a proven lower bound". Return "" without a bound.
+    """Return a text such as "optimal" or "within 2 % of a proven lower bound". Return "" if nothing is proved.
 
     `among` ends the text. It names the plans for which the bound holds.
     """

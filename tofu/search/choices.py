@@ -49,7 +49,7 @@ class Choices:
         The split in each round: `operators[o, round]` is an axis, and `tensors[t, round]` is a dimension. -1 means
         replicated. The last rows of `operators` are weight updates.
     kept
-        Tensors that a worker reads from others only once, and keeps until their last use.
+        Tensors that a worker reads from other workers only once, and keeps until their last use.
     reread
         Tensors that workers read from each other again for each operator.
     """

@@ -37,8 +37,8 @@ def price(choices: Choices) -> int:
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the bytes and the number of reads that cross each level of the interconnect.
 
-    Level n belongs to round n. A transfer crosses the level of the first round that separates its two workers. The
-    bytes add up to the total of `evaluate`.
+    Level n belongs to round n, in which groups of workers are divided. A transfer crosses the level of the round that
+    puts its two workers into different groups. The bytes add up to the total of `evaluate`.
     """
     problem = choices.problem
     counts, waits = _core.count_levels(
@@ -50,8 +50,8 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def list_worth_keeping(choices: Choices) -> list[int]:
     """Return tensors that workers should keep after reading them, for later operators.
 
-    Tensors that save the most communication for their memory come first. The list is empty if workers always keep them
-    (`TransferRules.shares_regions`).
+    They are sorted by the communication that they save per byte of memory, the largest first. The list is empty if
+    workers always keep tensors (`TransferRules.shares_regions`).
     """
     problem = choices.problem
     if problem.rules.shares_regions:
@@ -69,7 +69,8 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 def list_worth_rereading(choices: Choices) -> list[int]:
     """Return the tensors whose elements workers may read again for each operator, to save memory.
 
-    The cheapest come first. The list is empty if `TransferRules.shares_regions` is True.
+    They are sorted by the factor by which their communication grows, the smallest first. The list is empty if
+    `TransferRules.shares_regions` is True.
     """
     problem = choices.problem
     if problem.rules.shares_regions:

@@ -157,7 +157,7 @@ def _explain_infeasible(
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     """Convert a plan (with names) to choices (with numbers). Raise PlanError if it does not fit `problem`.
 
-    The plan's fingerprint is not checked.
+    The plan's fingerprint (hash of the model) is not checked.
     """
     if tuple(plan.factors) != problem.factors:
         raise PlanError(

@@ -153,7 +153,7 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
 def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
     """Find the best split of each round in turn, without changing earlier rounds (section 5.2).
 
-    Raises the errors of `solve_exactly`.
+    Raises PlanError if fixed choices contradict each other, and InfeasibleError if the graph is too densely connected.
     """
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
 
@@ -176,7 +176,7 @@ def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> 
 def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
     """Find the best split for the largest tensor first, then for the operators around it (csrc/core/search/greedy.h).
 
-    Raises the errors of `solve_exactly`.
+    Raises PlanError if fixed choices contradict each other, and InfeasibleError if the graph is too densely connected.
     """
 
     def search(searched: Problem) -> _core.SearchResult:

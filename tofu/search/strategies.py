@@ -33,7 +33,7 @@ class OperatorDescriptions(Protocol):
         return None
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
-        """Return True if an operator draws random numbers that its description does not show. By default, none does.
+        """Return True if an operator draws random numbers that its description does not show. By default, return False.
 
         `is_whole` is True if no axis of the operator can be split.
         """

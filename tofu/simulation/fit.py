@@ -28,9 +28,10 @@ class Sample(NamedTuple):
     kind
         The kind of the kernel (`tofu.simulation.kernels.name_kind`).
     contracted
-        Kernel: operations in contractions such as matrix products. Fetch: bytes of the partial results that it adds.
+        For a kernel, operations in contractions such as matrix products. For a fetch, bytes of the partial results that
+        it adds.
     other
-        Kernel: other operations. Fetch: number of contiguous blocks that it reads.
+        For a kernel, other operations. For a fetch, number of contiguous blocks that it reads.
     size
         Bytes that are read and written.
     """
@@ -43,7 +44,9 @@ class Sample(NamedTuple):
 
 
 def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRates]:
-    """Compute the rates of each kind of kernel. `cache` is the size of a processor's cache in bytes.
+    """Compute how long each kind of kernel takes per call, operation and byte, from measured samples.
+
+    `cache` is the size of a processor's cache in bytes.
 
     >>> made = [Sample("add", 0, n, 12 * n, 1e-6 + 12e-9 * n) for n in (10, 1000, 5000)]
     >>> fit_kernels(made, 1 << 20)["add"].error < 1e-6

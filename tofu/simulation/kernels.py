@@ -69,7 +69,7 @@ class Rates:
     units
         The number of arithmetic units. With 0 units, all contractions run at full speed.
     tile
-        The elements of a tile.
+        The number of elements in a tile (a block of the result).
     half_depth
         The number of products per element at which a contraction runs at half speed.
     cache

@@ -193,7 +193,7 @@ def is_machine(name_or_file: str) -> bool:
 def make_topology(machine: Machine, workers: int) -> Topology:
     """Return the levels of the interconnect between the first `workers` devices of a machine.
 
-    Raise TofuError if they do not fill equally many parts at each level.
+    Raise TofuError if these devices cannot be divided equally, such as 9 devices on hosts with 8 devices.
 
     >>> [level.workers for level in make_topology(read_machine("2x8xH100"), 16).levels]
     [2, 8]

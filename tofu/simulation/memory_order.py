@@ -17,7 +17,7 @@ Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
 
 
 def order_by_memory(program: Program) -> list[list[int]]:
-    """Return, for each node, the nodes that must end before it may reuse a buffer."""
+    """For each node, return the nodes that must end before the node may reuse a buffer."""
     tables = program.tables
     size = program.entry_bytes
     node_count = len(tables.node_kind)

@@ -66,7 +66,7 @@ class Work:
     size
         Bytes that the node reads and writes.
     rows
-        The number of contiguous runs that a fetch reads.
+        The number of contiguous blocks of memory that a fetch reads.
     added
         The bytes of partial results that a fetch adds.
     times
@@ -203,7 +203,7 @@ class Update(NamedTuple):
 
 
 def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
-    """Return the optimizer's updates after the step, one for each shard of a parameter."""
+    """List the updates that the optimizer runs after the step. Each updates one shard of a parameter."""
     graph, tables = program.graph, program.tables
     outputs = [output.tensor for output in program.outputs]
     output_by_gradient = {outputs[position]: position for position in range(program.n_model_outputs, len(outputs))}
@@ -221,8 +221,8 @@ def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
 class Sources(NamedTuple):
     """The blocks of elements that fetches (copies from other workers) read, as a table.
 
-    `node` is the fetch, and `owner` is the worker that stores the block. `size` is the block's bytes, and `rows` its
-    number of contiguous runs. `added` is `size` if the fetch adds the block to another block, else 0.
+    `node` is the fetch, and `owner` is the worker that stores the block. `size` is the block's bytes. In memory, the
+    block consists of `rows` contiguous parts. `added` is `size` if the fetch adds the block to another block, else 0.
     """
 
     node: Column

@@ -51,7 +51,7 @@ class Local:
 
     @property
     def inputs(self) -> tuple[LocalTensor, ...]:
-        """The worker's inputs. `local.inputs[0].shape` is the shape of the first one."""
+        """The worker's inputs. `local.inputs[0].shape` is the shape of the first input."""
         self.has_read_shapes = True
         return self._inputs
 

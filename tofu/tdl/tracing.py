@@ -70,8 +70,8 @@ def trace(
 ) -> Trace:
     """Return the formulas of a description for inputs of these shapes.
 
-    They also hold for other shapes with as many dimensions, if the same dimensions have length 1. With `concrete=True`,
-    they hold only for these shapes.
+    The formulas also hold for other shapes with as many dimensions, if the same dimensions have length 1. With
+    `concrete=True`, the formulas hold only for these shapes.
     """
     parsed_attributes = description.parse_attributes(attributes)
     keyword_arguments = dict(parsed_attributes)

@@ -8,7 +8,7 @@ from tofu.tdl import expression as tdl
 
 
 def positions_inside(indices: tuple[object, ...]) -> tuple[tdl.Value, ...]:
-    """Return the formulas that compute indices, such as `value` in `t[Any(value)]`."""
+    """Return the formulas inside `indices`. For example, `value` is the formula inside the index of `t[Any(value)]`."""
     positions = (index.position for index in indices if isinstance(index, (tdl.WholeDimension, tdl.AnyOf)))
     return tuple(position for position in positions if position is not None)
 

@@ -57,7 +57,7 @@ class Comparison:
 def find_kind(comparisons: Iterable[Comparison]) -> Compared:
     """Return the least reliable way in which elements were compared.
 
-    Elements that the kernel leaves unwritten count only if there are no others.
+    Elements that the kernel leaves unwritten count only if there are no other elements.
     """
     kinds = {comparison.kind for comparison in comparisons if comparison.cells}
     return max(kinds - {Compared.UNWRITTEN}, default=Compared.UNWRITTEN if kinds else Compared.NOTHING)

@@ -39,4 +39,4 @@ class Kernel(Protocol):
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> Sequence[Array] | None:
-        """Run the kernel with the attributes `values` and other inputs. Return None if it refuses them."""
+        """Run the kernel with the attributes `values` on `inputs`. Return None if the kernel refuses them."""

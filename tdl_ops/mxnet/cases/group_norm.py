@@ -12,7 +12,7 @@ LRN = {"nsize": 3, "alpha": 0.5}
 
 
 def compute_lrn(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array | None]:
-    """Return the expected outputs of LRN. oneDNN does not write the second output, so it is None."""
+    """Return the expected outputs of LRN. The second output is None, because the library oneDNN does not write it."""
     expected, _ = interpret(DESCRIPTIONS["LRN"], LRN, inputs, [array.shape for array in outputs])
     return expected, None
 

@@ -1,1 +1,1 @@
-"""Build the program that all workers run under `jax.shard_map`, with explicit collectives."""
+"""Build the program that each worker runs on its shards, with all transfers between workers."""

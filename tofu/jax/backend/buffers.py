@@ -1,13 +1,13 @@
-"""Predict the temporary memory of a program from its jaxpr.
+"""Predict the temporary memory of a program from its list of operations.
 
-The prediction follows XLA on CPUs:
+The prediction follows XLA, JAX's compiler, on CPUs:
 
 - Values within a fused operation are not stored (`fusion.py`).
 - Some operations need scratch memory (`xla_operations.py`).
 - Operations run in breadth-first order.
 - An operation may overwrite its operands at their last use.
 - Temporary values may use the memory of a result until the result is written.
-- A donated argument is copied if it would be overwritten before its last use.
+- If a result would overwrite an argument before its last use, the argument is copied.
 
 Memory within kernels is not modelled.
 """
@@ -39,7 +39,7 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 
 
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
-    """Let each result overwrite a donated argument of the same shape and type, if there is one.
+    """Let each result overwrite an argument in `donated` with the same shape and type, if such an argument exists.
 
     Return {position of result: position of argument}.
     """
@@ -56,7 +56,7 @@ def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
 def predict_temporaries(step: Step, overwritten: Mapping[int, int] = MappingProxyType({})) -> int:
     """Return the bytes that a step needs in addition to its arguments and results.
 
-    `overwritten` is the result of `find_overwritten`.
+    `overwritten` maps results to the arguments whose memory they reuse (`find_overwritten`).
     """
     given = {*step.inputs, *step.constants}
     alias, types = Aliases(step.equations), list(step.types)

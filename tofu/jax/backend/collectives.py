@@ -1,4 +1,4 @@
-"""Run collectives within a JAX program that all workers run."""
+"""Run collectives (communication between all workers) within a JAX program."""
 
 from __future__ import annotations
 
@@ -31,21 +31,24 @@ class Workers:
 
     @property
     def mesh_axes(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """The sizes and names of the mesh axes."""
+        """The sizes and names of the axes of the device grid (mesh)."""
         return (self.factors, self.axis_names) if self.factors else ((1,), ("worker",))
 
     @property
     def numbers(self) -> np.ndarray[Any, Any]:
-        """The numbers of all workers. Each worker receives its own as an argument.
+        """The numbers of all workers. Each worker receives its number as an argument.
 
-        A program must not call `lax.axis_index`. XLA on CPUs cannot look up the number in the kernel of a small loop, and
-        fails if it removes all that a loop computes with the number.
+        A program must not call `lax.axis_index` to get this number. JAX's compiler then fails on CPUs for small loops,
+        and for loops that compute only unused values from the number.
         """
         return np.arange(self.count, dtype=np.uint32)
 
     @contextmanager
     def remember(self, me: Any = None) -> Iterator[None]:
-        """In the `with` block, compute numbers that depend on the worker only once. `me` is the worker's number."""
+        """In the `with` block, compute each number that differs between workers once, and use it again.
+
+        `me` is the worker's number.
+        """
         before = self._known_numbers
         self._known_numbers = dict(before) if me is None else {"me": me}
         try:
@@ -65,7 +68,7 @@ class Workers:
         return self._known_numbers["digit", axis]
 
     def pick(self, table: Any) -> list[Any]:
-        """Return this worker's row of `table`. Numbers that are equal on all workers are constants."""
+        """Return this worker's row of `table`. A number that is equal on all workers is a constant."""
         columns = np.asarray(table).reshape(self.count, -1).T
         if columns.dtype != bool:
             columns = columns.astype(np.uint32 if columns.min(initial=0) >= 0 else np.int32)
@@ -87,7 +90,7 @@ class Workers:
         return take_box(replicated, begins, [end - begin for begin, end in boxes[0]])
 
     def run(self, collectives: Sequence[Collective], inputs: Sequence[Any]) -> Any:
-        """Apply the first collective to `inputs`, and each further one to the previous result."""
+        """Apply the first collective to `inputs`, and each further collective to the previous result."""
         if inputs[0].dtype == bool and any(getattr(collective, "reducer", None) for collective in collectives):
             reduced = self.run(
                 collectives, [array.astype(jnp.int8) for array in inputs]
@@ -224,7 +227,7 @@ def _convert_fill(fill: float, dtype: Any) -> Any:
 
 
 class _Reducer(NamedTuple):
-    """Functions that reduce arrays over devices, reduce two arrays, and reduce an array along a dimension.
+    """A reduction such as a sum, as three functions: over devices, of two arrays, and along a dimension.
 
     `neutral(dtype)` is the number that changes nothing, such as 0 for a sum.
     """

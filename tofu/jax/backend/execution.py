@@ -28,11 +28,11 @@ class Scope:
     Attributes
     ----------
     values
-        Shards, regions from other workers, and partial results. Keys are value numbers of `program.lockstep`.
+        Shards, regions from other workers, and partial results. Keys are positions in `program.lockstep.values`.
     sums
-        Partial sums of loops. Keys are value numbers of the step.
+        Partial sums of loops. Keys are the numbers of values in the step.
     separate_sums
-        Arrays with a partial sum for each iteration of an inner loop. Keys are value numbers of the step.
+        Arrays with a partial sum for each iteration of an inner loop. Keys are the numbers of values in the step.
     """
 
     program: SpmdProgram

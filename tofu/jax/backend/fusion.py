@@ -1,4 +1,4 @@
-"""Predict which values XLA stores in memory on CPUs.
+"""Predict which values XLA, JAX's compiler, stores in memory on CPUs.
 
 XLA *fuses* an operation into its *readers*, the operations that read its result. The result is then not stored. XLA's
 rules are:
@@ -89,7 +89,7 @@ class Operation:
 
     @property
     def is_fusible(self) -> bool:
-        """True if XLA may fuse the operation with others."""
+        """True if JAX's compiler may fuse the operation with other operations."""
         return self.name in FUSED
 
 
@@ -104,7 +104,7 @@ def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, li
 
 
 def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
-    """Fuse operations as XLA does."""
+    """Fuse operations as JAX's compiler does."""
     fusion = _Fusion(list(operations), results, types)
     stored_operations: list[Operation] = []
     fused_operations: dict[int, Operation] = {}  # result -> operation that reads values in memory only
@@ -125,7 +125,7 @@ def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Op
 
 
 class _Fusion:
-    """The operations that XLA fuses.
+    """The operations that JAX's compiler XLA fuses.
 
     A *root* is an operation whose results are stored in memory. `roots[n]` has the roots into which XLA fuses operation
     n. `roots[n][root]` is True if the root reads an element of n's result more than once.

@@ -1,4 +1,4 @@
-"""Predict how many bytes each kernel reads and writes after XLA fuses operators."""
+"""Predict how many bytes each kernel reads and writes after JAX's compiler fuses operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FETCH = "fetch"
 def find_kernel_bytes(program: Program) -> dict[int, int]:
     """Return the bytes that each operator's kernel reads and writes, by operator number.
 
-    An operator that is fused into others has no kernel.
+    An operator that is fused into other operators has no kernel.
     """
     graph, nodes = program.graph, program.nodes
     first_workers_nodes = [number for number, node in enumerate(nodes) if node.worker == 0]

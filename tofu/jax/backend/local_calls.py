@@ -1,6 +1,6 @@
-"""Call primitives on a worker's shards.
+"""Call JAX operations (*primitives*) on a worker's shards.
 
-Usually, the parameters follow from the primitive's description. Some primitives, such as `iota`, also need the shard's
+Usually, the parameters follow from the operation's description. Some operations, such as `iota`, also need the shard's
 position in the complete array, and have a rule in this module.
 """
 
@@ -59,7 +59,7 @@ class RepeatedElements:
 
 @dataclass(frozen=True)
 class LocalCall:
-    """An equation to run on a worker's shards.
+    """An equation (JAX operation) to run on a worker's shards.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class LocalCall:
     repeated
         Elements to leave out of a reduction.
     is_overwriting
-        True if a slice update reads the array that it updates. XLA must not compute it in place.
+        True if a slice update reads the array that it updates. JAX's compiler must not compute it in place.
     """
 
     equation: Equation
@@ -95,7 +95,7 @@ class LocalCall:
         return self.bind(operands) if rule is None else rule(self, operands)
 
     def bind(self, operands: Sequence[Any], **replaced: Any) -> list[Any]:
-        """Call the primitive with some parameters replaced."""
+        """Call the JAX operation with some parameters replaced."""
         return evaluate(replace(self.equation, params={**self.parameters, **replaced}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
@@ -105,7 +105,7 @@ class LocalCall:
 
     @cached_property
     def split_dimensions(self) -> list[int]:
-        """The split dimensions of the first operand, for primitives that look up positions, such as gather."""
+        """The split dimensions of the first operand of an operation that looks up positions, such as a gather."""
         begins = [attributes.get("first", ()) for attributes in self.attributes_by_worker]
         return sorted({d for begin in begins for d, first in enumerate(begin) if first})
 
@@ -125,9 +125,9 @@ class LocalCall:
 
 @dataclass(frozen=True)
 class CallMaker:
-    """A factory that makes a `LocalCall` for each equation of a step.
+    """A factory that makes a `LocalCall` for each equation (JAX operation) of a step.
 
-    `overwriting` is the result of `find_overwriting_updates`.
+    `overwriting` has the results of slice updates that JAX's compiler must not compute in place.
     """
 
     choices: Choices
@@ -179,7 +179,7 @@ def find_repeated_elements(
 
 
 def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Adapt an equation's parameters to shards. Raise InternalError if workers need different values."""
+    """Adapt a JAX operation's parameters to shards. Raise InternalError if workers need different values."""
     parameters = dict(equation.params)
     for name in {name for attributes in attributes_by_worker for name in attributes} & parameters.keys():
         values = [attributes.get(name, parameters[name]) for attributes in attributes_by_worker]
@@ -247,7 +247,7 @@ def read_bits(array: Any, dtype: Any) -> Any:
 
 
 def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
-    """Compute the results of an equation on shards. Clamp indices first, to avoid errors of XLA."""
+    """Compute the results of a JAX operation on shards. Clamp indices first, to avoid errors of JAX's compiler."""
     name = equation.primitive.name
     if name in ("dynamic_slice", "dynamic_update_slice"):
         operands = _move_inside(name, operands, equation.params)
@@ -260,7 +260,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
 
 
 def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
-    """Clamp the start indices of a dynamic slice or update. XLA may not clamp them itself."""
+    """Clamp the start indices of a dynamic slice or update. JAX's compiler may not clamp them itself."""
     operand_count = 1 if name == "dynamic_slice" else 2
     window_sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
     clamped = list(operands[:operand_count])

@@ -41,7 +41,7 @@ from tofu.search.geometry import find_shards
 class SpmdProgram:
     """A planned step as one JAX program for all workers.
 
-    The operands are the step's arguments, then its constants. `operand_numbers` has their value numbers.
+    The operands are the step's arguments, then its constants. `operand_numbers` has their numbers in the step.
     """
 
     def __init__(self, native: Native, program: PlannedProgram) -> None:
@@ -115,12 +115,12 @@ class SpmdProgram:
         return [NamedSharding(mesh, spec) for spec in specs]
 
     def compile(self, mesh: Mesh, donated: Sequence[int] = ()) -> Any:
-        """Return the jitted function from operands to results."""
+        """Return the function from operands to results, compiled by `jax.jit`."""
         function, ins, outs = self.function(mesh), tuple(self.shardings(mesh)), self.result_shardings(mesh)
         return jax.jit(function, in_shardings=ins, out_shardings=outs, donate_argnums=tuple(donated))
 
     def function(self, mesh: Mesh) -> Callable[..., list[Any]]:
-        """Return the function from operands to results. Jit it with `shardings` and `result_shardings`."""
+        """Return the function from operands to results. Pass it to `jax.jit` with the shardings of both."""
         self.workers.scatters_sums = scatters_sums(list(mesh.devices.flat))  # before anything is traced
         mapped = self.map_over_mesh(mesh)
 
@@ -132,7 +132,8 @@ class SpmdProgram:
     def map_over_mesh(self, mesh: Mesh, is_checked: bool = False) -> Any:
         """Return the program under `jax.shard_map`, as a function of complete arrays.
 
-        With `is_checked=True`, tracing raises TypeError or ValueError unless JAX can prove that replicas are equal.
+        With `is_checked=True`, JAX must prove that replicas are equal. If it cannot, tracing raises TypeError or
+        ValueError.
         """
         specs = PartitionSpec(self.workers.mesh_axes[1]), *(sharding.spec for sharding in self.shardings(mesh))
         result_specs = [sharding.spec for sharding in self.result_shardings(mesh)]
@@ -160,7 +161,7 @@ class SpmdProgram:
             ]
 
     def find_compute(self, equation: Equation) -> Compute | None:
-        """Return the instruction that computes an equation, or None if transfers replace it."""
+        """Return the instruction that computes an equation (JAX operation), or None if transfers replace it."""
         return self.lockstep.computes.get(self._operator_by_origin[id(equation)])
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:
@@ -200,13 +201,13 @@ class SpmdProgram:
         }
 
     def find_layout(self, number: int) -> Layout:
-        """Return the layout of a value: the dimension that each mesh axis splits, or -1 for none."""
+        """Return the layout of a value: the dimension that each axis of the device grid splits, or -1 for none."""
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:
-        """Return the number in `lockstep` of the value `number` after a change of its layout.
+        """Find the shards of the value `number` in the layout of the value `layout_owner`.
 
-        The new layout is the layout of the value `layout_owner`.
+        Return their number in `lockstep`.
         """
         if self.find_layout(layout_owner) == self.find_layout(number):
             return self.shards[number]

@@ -84,12 +84,12 @@ class UnevenSharding:
 
     @cached_property
     def join_whole(self) -> Any:
-        """The jitted function `join`."""
+        """The function `join`, compiled by `jax.jit`."""
         return jax.jit(self.join, out_shardings=self.joined)
 
     @cached_property
     def restore_on_devices(self) -> Any:
-        """The jitted function `restore`."""
+        """The function `restore`, compiled by `jax.jit`."""
         return jax.jit(self.restore)
 
     @cached_property
@@ -179,7 +179,7 @@ class UnevenArray:
         ]
 
     def is_deleted(self) -> bool:
-        """Return True if the array was donated to a step, and so deleted."""
+        """Return True if the array is deleted, because a step has reused its memory."""
         return bool(self.joined.is_deleted())
 
     def block_until_ready(self) -> UnevenArray:

@@ -1,4 +1,4 @@
-"""Convert equations to the operations that XLA runs on CPUs."""
+"""Convert the equations of a step to the operations that XLA, JAX's compiler, runs on CPUs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Aliases:
                 self._operand_by_alias.update(zip(item.outputs, item.inputs, strict=True))
 
     def makes_aliases(self, equation: Equation) -> bool:
-        """Return True if the results of an equation share memory with its operands."""
+        """Return True if the results of a JAX operation share memory with its operands."""
         is_transpose = equation.primitive.name == "transpose" and equation.params["permutation"] == (1, 0)
         return equation.primitive.name in ALIASES or (is_transpose and equation.inputs[0] in self._matrix_products)
 
@@ -60,7 +60,7 @@ class Aliases:
 
 
 class Kernels:
-    """A converter from equations to XLA's operations."""
+    """A converter from the equations of a step to the operations of JAX's compiler."""
 
     def __init__(self, types: list[ValueType], aliases: Aliases) -> None:
         self._types, self._aliases = types, aliases
@@ -70,7 +70,7 @@ class Kernels:
         self._scatter_operands: dict[int, tuple[int, ...]] = {}  # result of a scatter into zeros -> the other operands
 
     def make(self, equation: Equation) -> Iterator[Operation]:
-        """Yield the operations that XLA runs for an equation."""
+        """Yield the compiler's operations for an equation of the step."""
         name, reads = equation.primitive.name, self._aliases.find_all(equation.inputs)
         if (rule := RULES.get(name)) is not None:
             yield from rule(self, equation, reads)

@@ -108,7 +108,7 @@ class PlanComparison:
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
-        """For each plan made by hand in `rows`, yield a plan of Tofu that needs no more memory."""
+        """For each plan made by hand in `rows`, yield a plan of Tofu that needs at most as much memory."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)
@@ -120,7 +120,7 @@ class PlanComparison:
         return self._compile(name, lowered, plan.communication_bytes, plan.optimality)
 
     def lower_plan(self, **changed_settings: Any) -> tuple[Any, Plan]:
-        """Plan the step with changed settings. Return the lowered step and the plan."""
+        """Plan the step with changed settings. Return the step, prepared for compilation, and the plan."""
         partition = plan_step(self._source, replace(self._settings, **changed_settings), engine=JAX_LIMITING_ARGUMENTS)
         step = PartitionedStep(self.step, partition, partition.training.make_mesh(self._devices), ())
         return step.lower_leaves(), partition.plan
@@ -130,7 +130,7 @@ class PlanComparison:
         return self._compile(name, self.lower_peer(peer))
 
     def lower_peer(self, peer: Peer) -> Any:
-        """Lower the step for a hand-made plan. `peer` returns the shardings of the arguments."""
+        """Prepare the step with a plan made by hand for compilation. `peer` returns the shardings of the arguments."""
         shardings = peer(make_mesh(self._devices), self._arguments)
         sharding_lists = [jax.tree.leaves(argument) for argument in shardings]
         argument_shardings = [sharding for argument in sharding_lists for sharding in argument]

@@ -1,6 +1,6 @@
 """*Peers*: plans made by hand, such as data parallelism, for comparison with Tofu's plans.
 
-A peer only chooses the shardings of a step's arguments. XLA's partitioner (GSPMD) decides the rest.
+A peer only chooses the shardings of a step's arguments. JAX's compiler (its part GSPMD) decides the rest.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ def split_arguments(arguments: Sequence[Any], batch: int | None = None) -> Argum
 
 
 def make_mesh(devices: Sequence[Any]) -> Mesh:
-    """Return a mesh with an axis for each prime factor: 3 x 2 for 6 devices."""
+    """Return a device grid with an axis for each prime factor of the number of devices: 3 x 2 for 6 devices."""
     factors = factorize(len(devices))
     return Mesh(np.array(devices, object).reshape(factors), tuple(f"axis{n}" for n in range(len(factors))))
 
 
 def make_sharding(mesh: Mesh, rank: int, split: Mapping[int, Sequence[str]]) -> NamedSharding:
-    """Return a sharding of an array. `split={0: ["x"]}` splits dimension 0 along mesh axis x."""
+    """Return a sharding of an array. `split={0: ["x"]}` splits dimension 0 along axis x of the device grid `mesh`."""
     return NamedSharding(mesh, PartitionSpec(*(tuple(split.get(d, ())) or None for d in range(rank))))
 
 
 def shard_batch(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple[Any, ...]:
-    """Return shardings of the data that split the batch along the mesh axes `names`.
+    """Return shardings of the data that split the batch along the axes `names` of the device grid `mesh`.
 
     Arrays without a batch dimension are replicated. Raise UnsupportedError if the batch cannot be divided equally.
     """

@@ -1,8 +1,8 @@
-"""Count the communication in a compiled step, from the text of its optimized program (HLO).
+"""Count the communication in a compiled step, from the text of the compiler's optimized program.
 
     count_traffic(step.lower(*args).compile().as_text(), devices)
 
-A collective in a loop counts once for each iteration, if XLA reports their number.
+A collective in a loop counts once for each iteration, if the text contains the number of iterations.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CollectiveTraffic:
     overlapped
         Bytes that are transferred while devices compute.
     count
-        Number of collectives in the program's text.
+        Number of collectives (operations that transfer data between devices) in the program's text.
     """
 
     bytes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))

@@ -1,4 +1,4 @@
-"""Convert the parameters of an equation to plain numbers, strings and tuples."""
+"""Convert the parameters of a JAX operation to plain numbers, strings and tuples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEFT_OUT = ("sharding", "out_sharding", "accuracy", "precision", "preferred_elem
 
 
 def read_attributes(equation: Equation, types: Sequence[ValueType]) -> dict[str, Any]:
-    """Return the parameters of a primitive's call as plain numbers, strings and tuples, such as {"axes": (0,)}.
+    """Return the parameters of a JAX operation as plain numbers, strings and tuples, such as {"axes": (0,)}.
 
     Shardings and precision are left out. The types of operands and results are added.
     """

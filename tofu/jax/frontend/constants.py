@@ -1,4 +1,4 @@
-"""Copy the arrays that a step closes over."""
+"""Copy the arrays that a step uses but does not take as arguments."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from tofu.jax.frontend.value_types import find_dtype
 
 
 def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-    """Copy the constants of a jaxpr, so that the user may change the original arrays.
+    """Copy the constant arrays of a traced program, so that the user may change the original arrays.
 
-    Raise UnsupportedError if a constant is a tracer of a surrounding `jax.grad`, `jax.jit` or `jax.vmap`.
+    Raise UnsupportedError if a constant is not an array, because a surrounding `jax.grad`, `jax.jit` or `jax.vmap` is
+    still tracing.
     """
     copied: core.ClosedJaxpr = _ConstantCopier().copy(closed)
     return copied

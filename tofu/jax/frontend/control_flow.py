@@ -1,4 +1,4 @@
-"""Convert scans and branches of a jaxpr to equations and loops."""
+"""Convert the loops (`lax.scan`) and branches (`lax.cond`) of a JAX program to equations and loops of Tofu."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ RUN_WHERE_TAKEN = ("while", "pure_callback")
 def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
     """Compute all branches of a `lax.cond`, and choose between their results with a `lax.select`.
 
-    If the condition is constant, compute only the chosen branch. For other conditions, return None if a branch has a
-    `while` loop or a `jax.pure_callback`. These may only run in the chosen branch.
+    If the condition is constant, compute only the chosen branch. Otherwise, return None if a branch has a `while` loop
+    or a `jax.pure_callback`, because these may only run in the chosen branch.
     """
     index, *operands = equation.inputs
     branches = jaxpr_equation.params["branches"]
@@ -55,7 +55,7 @@ def _has_while_or_callback(jaxpr: core.Jaxpr) -> bool:
 
 
 def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
-    """Yield the jaxprs among the parameters of an equation, such as the body of a scan."""
+    """Yield the inner programs among the parameters of an equation, such as the body of a loop."""
     for value in params.values():
         for element in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(element, (core.ClosedJaxpr, core.Jaxpr)):

@@ -21,7 +21,7 @@ WRITTEN = {"dynamic_update_slice": 1}
 
 
 def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Remove empty arrays from an equation: `concatenate([x, x[:0]])` becomes x.
+    """Remove empty arrays from an equation (JAX operation): `concatenate([x, x[:0]])` becomes x.
 
     Return None to keep the equation.
     """
@@ -67,6 +67,6 @@ def is_empty(type_: ValueType) -> bool:
 
 
 def make_empty(type_: ValueType) -> jnp.ndarray:
-    """Return an empty array, never a tracer."""
+    """Return an empty array, also while JAX traces a function."""
     with jax.ensure_compile_time_eval():
         return jnp.zeros(type_.shape, type_.dtype)

@@ -1,4 +1,4 @@
-"""A traced step as a list of equations and loops: a jaxpr in which all calls are inlined.
+"""A traced step as a list of equations (JAX operations) and loops. It contains no function calls.
 
 Equations refer to values by number. A loop may sum a result over its iterations. Two nested loops may also compute
 *separate sums*, one for each iteration of the inner loop:
@@ -64,7 +64,7 @@ class Equation:
     Attributes
     ----------
     scope
-        Transformations and calls of `jax.named_scope` around the equation, such as
+        The names of `jax.named_scope`s and transformations around the equation, such as
         `transpose(jvp(encoder))/attention`.
     line
         Line of the user's program that created the equation.
@@ -98,7 +98,7 @@ class Equation:
         return list(results) if self.primitive.multiple_results else [results]
 
     def evaluate_now(self, operands: Sequence[Any]) -> list[Any]:
-        """Compute the results as arrays, never as tracers."""
+        """Compute the results as arrays, also while JAX traces a function."""
         with jax.ensure_compile_time_eval():
             return self.evaluate(operands)
 
@@ -149,7 +149,7 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class LoopSum:
-    """The sum of an equation's results over the iterations of a loop.
+    """The sum of the results of an equation (JAX operation) over the iterations of a loop.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ class LoopSum:
 
     @property
     def number(self) -> int:
-        """The value number of the sum."""
+        """The number of the sum among the step's values."""
         return self.equation.outputs[0]
 
 
@@ -193,7 +193,7 @@ class Loop:
         return "\n    ".join([*lines, *"\n".join(map(str, self.equations)).splitlines()])
 
     def without_constant_carries(self) -> Loop:
-        """If a carried value never changes, let the body read it from outside the loop."""
+        """If a value that iterations pass on never changes, let the body read the value from outside the loop."""
         operand_by_constant = {c.value: c.first for c in self.carries if c.following == c.value}
         if not operand_by_constant:
             return self
@@ -255,9 +255,9 @@ def _key_of_separate_sums(number: int) -> int:
 
 @dataclass(frozen=True)
 class Step:
-    """A traced step: a list of equations and loops.
+    """A traced step: a list of equations (JAX operations) and loops.
 
-    `types` has the type of each value. `constants` are arrays that the step closes over.
+    `types` has the type of each value. `constants` are arrays that the step uses but does not take as arguments.
     """
 
     types: tuple[ValueType, ...]

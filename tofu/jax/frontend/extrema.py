@@ -1,7 +1,7 @@
 """Find values like `x` in `x == jnp.max(x)`, which is part of the gradient of `jnp.max`.
 
-XLA may compute `x` twice with different rounding errors. Then no element equals the maximum, and the gradient is NaN.
-An optimization barrier after `x` prevents this.
+The compiler may compute `x` twice with different rounding errors. Then no element equals the maximum, and the gradient
+is NaN. An optimization barrier after `x` prevents this.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "reshape", "squeeze"))
 
 
 def find_compared_with_extremum(step: Step) -> frozenset[int]:
-    """Return all floating-point values like `x` in `x == jnp.max(x)`."""
+    """Return the floating-point values that are compared with their maximum or minimum, as in `x == jnp.max(x)`."""
     equation_by_result = {number: equation for equation in step.walk() for number in equation.outputs}
     compared = set()
     for equation in step.walk():

@@ -66,7 +66,7 @@ class KnownLookup:
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:
-        """Return the values of `batches`, sorted by key: {2: 0, 1: 3} gives (3, 0)."""
+        """Return the values of `batches` in the order of their keys: {2: 0, 1: 3} gives (3, 0)."""
         return tuple(self.batches[d] for d in sorted(self.batches))
 
     def read(self, array: Any) -> Any:
@@ -131,7 +131,7 @@ def find_lookup(
 
 
 def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Return the index array of each dimension, if `indices` concatenates them. Otherwise, return []."""
+    """If `indices` concatenates one index array for each dimension, return these arrays. Otherwise, return []."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]

@@ -116,7 +116,7 @@ class _Hoister:
 class _HoistedSum:
     """A sum that moves out of a loop.
 
-    For `c += 2 * (x.T @ y)`, the new loop computes the sum of `x.T @ y`. The multiplication by 2 follows after the loop.
+    For `c += 2 * (x.T @ y)`, the new loop sums up `x.T @ y`. The program multiplies the sum by 2 after the loop.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class _HoistedSum:
     summed_equations
         Equations such as `x.T @ y`. The new loop sums their results.
     moved_equations
-        Equations that follow after the loop: here, the multiplication by 2.
+        Equations that move behind the loop: here, the multiplication by 2.
     separate_sums
         {stacked result of an inner loop: its sum}. These sums move out of this loop, too.
     has_product
@@ -263,7 +263,10 @@ class _LoopBody:
         return None
 
     def _hoist_operand(self, operand: Operand, moved_equations: dict[int, Equation], body_values: _BodyValues) -> bool:
-        """Return True if an operand is equal in all iterations. Add its equations to `moved_equations`."""
+        """Return True if an operand is equal in all iterations, and can be computed after the loop.
+
+        Then add the equations that compute it inside the loop to `moved_equations`.
+        """
         if isinstance(operand, Literal) or operand not in self._values_inside:
             return True
         equation = body_values.equation_by_result.get(operand)

@@ -115,7 +115,7 @@ def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Ma
 
 
 def show_path(tree: str, path: Any) -> str:
-    """Return the path of a leaf as text. Raise UnsupportedError if a key has no text."""
+    """Return the path of a leaf as text. Raise UnsupportedError if `str` of a key fails."""
     try:
         return str(jax.tree_util.keystr(path, simple=True, separator="/"))
     except Exception as error:
@@ -126,7 +126,7 @@ def show_path(tree: str, path: Any) -> str:
 
 
 def show_text(text: str) -> str:
-    """Escape characters that UTF-8 cannot encode (lone surrogates)."""
+    """Return `text` with an escape sequence in place of each character that UTF-8 cannot encode."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

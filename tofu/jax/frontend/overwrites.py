@@ -1,4 +1,4 @@
-"""Find slice updates that XLA on CPUs may compute in place too early.
+"""Find slice updates that XLA, JAX's compiler, may compute in place too early on CPUs.
 
 In `lax.dynamic_update_slice(x, 2 * x[:3], (1,))`, the update reads elements that it overwrites. If `x` is a reshaped
 array, jaxlib 0.6 writes them before it has read them all. XLA merges and moves operations, so it may also see a
@@ -18,10 +18,10 @@ NEVER_FUSED = frozenset(("conv_general_dilated", "dot_general", "fft", "sort"))
 
 
 def find_overwriting_updates(step: Step) -> frozenset[int]:
-    """Return the result of each `lax.dynamic_update_slice(x, update, ...)` whose operands share a source.
+    """Return the results of all `lax.dynamic_update_slice(x, update, ...)` whose operands share a source.
 
-    A source is `x`, or a value from which both operands are computed. Leave out updates of a value that a loop carries.
-    JAX's compiler XLA computes these correctly in place.
+    The source is `x`, or a value from which `x` and `update` are computed. Leave out updates of a value that a loop
+    passes to its next iteration: JAX's compiler XLA computes these correctly in place.
     """
     equation_by_result = {number: equation for equation in step.walk() for number in equation.outputs}
     same_values = dict(_list_same_values(step.equations))
@@ -58,7 +58,7 @@ def _walk(items: Sequence[Equation | Loop], carried: frozenset[int]) -> Iterator
 
 
 def _list_same_values(items: Sequence[Equation | Loop]) -> Iterator[tuple[int, Operand]]:
-    """Yield pairs of values that are equal because their loop runs only once."""
+    """Yield pairs of values that are equal because a loop runs only once."""
     for item in items:
         if isinstance(item, Loop):
             yield from _list_same_values(item.equations)

@@ -45,7 +45,7 @@ class Progression:
 
 
 def find_progression(builder: StepBuilder, operand: Operand) -> Progression | None:
-    """Return an operand as a progression, or None if its elements are unknown or irregular."""
+    """Return an operand as a `Progression`, or None if its elements are unknown or not evenly spaced."""
     return _Finder(builder).find(operand)
 
 

@@ -46,8 +46,8 @@ EXAMPLE_ARGUMENTS = (
 class Native:
     """A traced step, with all data that the backend needs.
 
-    `tensor_of` maps value numbers of the step to tensor numbers of the graph. `names` has a name for each leaf of the
-    arguments.
+    `tensor_of` maps the number of a value in the step to the number of a tensor in the graph. `names` has a name for
+    each leaf of the arguments.
     """
 
     step: Step
@@ -169,9 +169,9 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
 
 
 def _explain_failure(function: Callable[..., Any], arguments: tuple[Any, ...], error: Exception) -> None:
-    """Add a note to an error of the step: the types of its arguments, because `example_args` may be the state alone.
+    """Add the types of the step's arguments to an error, because the user may have passed only the state.
 
-    Raise UnsupportedError if the step does not take so many arguments.
+    Raise UnsupportedError if the step does not take as many arguments as were passed.
     """
     if isinstance(error, TofuError):
         return
@@ -274,7 +274,7 @@ def _replace_step(source: Source, step: Step, find_operator_name: Callable[[Equa
 
 
 def make_graph(step: Step, names: Sequence[str], state_count: int = 0) -> tuple[Graph, dict[int, int]]:
-    """Build the graph of a step. Also return a map from value numbers to tensor numbers.
+    """Build the graph of a step. Also return {number of a value in the step: number of its tensor in the graph}.
 
     `names` has a name for each array in the arguments. The first `state_count` arrays are the state, and the first
     `state_count` results are the next state.

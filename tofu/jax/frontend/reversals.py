@@ -44,12 +44,12 @@ def cancel_reversals(builder: StepBuilder, equation: Equation, types: Sequence[V
 
 
 class _Search:
-    """A search for a way to compute a reversed value without `lax.rev` (the primitive of `x[::-1]`).
+    """A search for a way to compute a reversed value without `lax.rev` (the JAX operation of `x[::-1]`).
 
     Attributes
     ----------
     computed
-        The equation, parameters and operands that compute each reversed value.
+        The equation (a JAX operation), parameters and operands that compute each reversed value.
     equal
         Other values that equal a reversed value, such as x for `y[::-1]` if y is `x[::-1]`.
     rest

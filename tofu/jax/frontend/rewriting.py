@@ -1,4 +1,4 @@
-"""Rewrite equations to compute constants, to avoid unknown primitives, and to save communication."""
+"""Rewrite equations to compute constants, to avoid operations without a description, and to save communication."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DEVICE_PRIMITIVES = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCTIONS))
 
 
 def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return operands that replace the results of an equation, or None to keep the equation."""
+    """Return operands that replace the results of an equation (JAX operation), or None to keep the equation."""
     name = "scatter" if equation.primitive.name.startswith("scatter") else equation.primitive.name
     rules = [_compute_scalars, drop_empty, *RULES.get(name, ())]
     if builder.is_planned and not any(type_.is_key for type_ in types):
@@ -70,7 +70,7 @@ def check_primitives(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """Replace literals, and the `dimensions` of a reshape, by additional equations.
+    """Compute literals, and the `dimensions` of a reshape, in additional equations.
 
     Return the simplified equation.
     """
@@ -99,7 +99,10 @@ def _reduce_vmap_axes(builder: StepBuilder, equation: Equation, types: Sequence[
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace `optimization_barrier((x, y))` by a barrier for x and one for y. Plans may split x and y differently."""
+    """Replace `optimization_barrier((x, y))` by a barrier for x and one for y. Plans may split x and y differently.
+
+    A barrier prevents the compiler from optimising across it.
+    """
     return [
         x if isinstance(x, Literal) else builder.add(equation.primitive, type_, [x], equation)
         for x, type_ in zip(equation.inputs, types, strict=True)
@@ -107,7 +110,7 @@ def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Keep `jax.device_put` only if it moves a value to another kind of memory. The plan chooses devices."""
+    """Keep `jax.device_put` only if it moves a value to another kind of memory. The plan chooses the devices."""
     targets = equation.params["devices"]
     has_memory_kinds = has_kinds_of_memory()
     if not has_memory_kinds and any(map(is_memory_kind, targets)):
@@ -163,7 +166,7 @@ def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[V
 def _compare_operands(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace `x == maximum(x, y)`, as in the gradient of `maximum`, by `x >= y`.
 
-    XLA may compute x and y twice with different rounding errors. Then neither equals the maximum.
+    JAX's compiler may compute x and y twice with different rounding errors. Then neither equals the maximum.
     """
     for operand, extremum in (equation.inputs, equation.inputs[::-1]):
         maker = builder.find_producer(extremum)
@@ -241,7 +244,7 @@ def _cut_before_steps(builder: StepBuilder, equation: Equation, types: Sequence[
 
 
 def _slice_key_data(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Slice or update the integers of random keys, because XLA cannot mask or add keys."""
+    """Slice or update the integers of `jax.random.key`s, because JAX's compiler cannot mask or add keys."""
     if not types[0].is_key:
         return None
     rank, count = len(types[0].shape), len(equation.inputs) - len(types[0].shape)
@@ -263,7 +266,7 @@ def _slice_key_data(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """If the padding number is complex or computed by the step, pad with zeros and replace these by `lax.select`."""
+    """If the padding number is complex or computed by the step, pad with zeros, and replace the zeros afterwards."""
     if types[0].is_key:
         return None
     number, config = equation.inputs[1], equation.params["padding_config"]

@@ -67,8 +67,8 @@ def _restore(leaf: StaticLeaf) -> Any:
 class Structure:
     """A tree without its arrays. `unflatten` builds the tree again.
 
-    `tree` is JAX's structure of the tree. `static` has leaves that are not arrays, such as functions, and their
-    positions.
+    `tree` describes the nested containers, as JAX does. `static` has leaves that are not arrays, such as functions, and
+    their positions.
     """
 
     tree: Any
@@ -134,7 +134,7 @@ def flatten_arrays(tree: Any, static_numbers: bool = False) -> tuple[list[Any], 
 
 @jax.tree_util.register_pytree_with_keys_class
 class ArrayLeaves:
-    """A pytree with the arrays of a user's tree and their paths. JAX traces it instead of the user's classes."""
+    """A tree with the arrays of a user's tree and their paths. JAX traces it instead of the user's classes."""
 
     def __init__(self, arrays: Sequence[Any], paths: tuple[str, ...]) -> None:
         self.arrays, self.paths = arrays, paths
@@ -150,7 +150,7 @@ class ArrayLeaves:
 
 
 def flatten_argument(tree: Any, static_numbers: bool = False) -> tuple[ArrayLeaves, Structure]:
-    """Return the arrays of an argument as a pytree for tracing, and the structure of the argument."""
+    """Return the arrays of an argument as a tree that JAX can trace, and the structure of the argument."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_static)
     arrays, structure = flatten_arrays(tree, static_numbers)
     return ArrayLeaves(arrays, tuple(structure.pick([jax.tree_util.keystr(path) for path, _ in paths]))), structure

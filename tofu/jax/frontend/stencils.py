@@ -38,7 +38,7 @@ def extend_window(
 
 
 class _Move(NamedTuple):
-    """The elements `first::stride` of a dimension, moved by `shift` positions."""
+    """A slice `[first::stride]` of a dimension, moved by `shift` positions."""
 
     first: int
     stride: int
@@ -125,5 +125,5 @@ def _move(moves: Sequence[_Move], shape: Shape, x: Any) -> Any:
 
 
 def pad(room: Sequence[tuple[int, int]], x: Any) -> Any:
-    """Add zeros around an array: room=[(2, -1)] adds 2 in front, and removes the last element."""
+    """Add zeros around an array: room=[(2, -1)] adds two zeros in front, and removes the last element."""
     return lax.pad(x, np.zeros((), x.dtype), [(low, high, 0) for low, high in room]) if any(map(any, room)) else x

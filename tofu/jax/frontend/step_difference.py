@@ -1,4 +1,4 @@
-"""Compare two programs that a step was traced to, and describe the first difference.
+"""Compare the programs of two traces of a step, and describe the first difference.
 
 Names, scopes, source lines and the identity of functions may differ. For example, two calls of `optax.adamw(0.1)` make
 different functions, but both lead to the same program.
@@ -134,7 +134,7 @@ class _Comparison:
 
 
 def _list_parts(value: Any) -> list[Any] | None:
-    """Return the contents of a container or function. Return None for other values, which are compared by `==`."""
+    """Return the contents of a container or function. Return None for values that `==` can compare."""
     if isinstance(value, (tuple, list)):
         return list(value)
     if isinstance(value, Mapping):

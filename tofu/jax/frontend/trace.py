@@ -39,7 +39,7 @@ from tofu.jax.kernels.versions import without_cudnn
 
 
 class Traced(NamedTuple):
-    """A traced function: its jaxpr, and the shapes and the tree of its results."""
+    """A traced function: its jaxpr (JAX's program), and the shapes and the tree of its results."""
 
     jaxpr: core.ClosedJaxpr
     shapes: list[Any]
@@ -148,9 +148,9 @@ class StepBuilder:
         scope: str | None = None,
         **params: Any,
     ) -> int:
-        """Add an equation with one result, and return the number of the result.
+        """Add an equation (JAX operation) with one result, and return the number of the result.
 
-        The line and the checkpoint are copied from the equation `like`. If `scope` is None, so is the scope.
+        Copy the line and the checkpoint from the equation `like`. If `scope` is None, also copy the scope.
         """
         output = self.add_value(type_)
         scope = like.scope if scope is None else scope
@@ -164,7 +164,7 @@ class StepBuilder:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def find_producer(self, operand: Operand) -> Equation | None:
-        """Return the equation that computes an operand, or None if it comes from outside the step or loop body."""
+        """Return the JAX operation that computes an operand, or None if it comes from outside the step or loop body."""
         if self._indexed_equations is not self.equations:  # a loop begins or has ended
             self._equation_by_result, self._indexed_equations, self._indexed_count = {}, self.equations, 0
             self.in_reverse.clear()
@@ -183,7 +183,7 @@ class StepBuilder:
         line: versions.Line = versions.UNKNOWN_LINE,
         checkpoint: int | None = None,
     ) -> list[Operand]:
-        """Add the equations of a jaxpr, with `arguments` as its inputs. Return its results."""
+        """Add the equations of a jaxpr (JAX's program), with `arguments` as its inputs. Return its results."""
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
         values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
         for eqn in jaxpr.eqns:
@@ -205,7 +205,7 @@ class StepBuilder:
     def inline_closed(
         self, closed: core.ClosedJaxpr, arguments: Sequence[Operand], equation: Equation, scope: str | None = None
     ) -> list[Operand]:
-        """Add the equations of a closed jaxpr, with `arguments` as its inputs. Return its results."""
+        """Add the equations of a jaxpr that contains its constants, with `arguments` as inputs. Return its results."""
         scope = equation.scope if scope is None else scope
         return self.inline(closed.jaxpr, closed.consts, arguments, scope, equation.line, equation.checkpoint)
 
@@ -235,7 +235,10 @@ class StepBuilder:
         return Literal(np.asarray(x.val, type_.dtype), type_)
 
     def add_constant(self, value: Any) -> Operand:
-        """Return an operand for an array that the step closes over. A scalar becomes a literal."""
+        """Return an operand for an array that the step uses but does not take as an argument.
+
+        A scalar becomes a literal.
+        """
         type_ = read_type(value if hasattr(value, "dtype") else np.asarray(value))
         if is_empty(type_):
             return self.add_empty(type_)
@@ -291,7 +294,7 @@ class StepBuilder:
 
 
 def eliminate_dead_code(step: Step) -> Step:
-    """Return the step without equations and constants that no result needs."""
+    """Return the step without the equations (JAX operations) and constants that no result needs."""
     needed = {x for x in step.outputs if isinstance(x, int)}
     equations = _keep_needed(step.equations, needed)
     constants = {number: value for number, value in step.constants.items() if number in needed}

@@ -14,7 +14,7 @@ from jax.extend.core import primitives
 
 @dataclass(frozen=True)
 class ValueType:
-    """The shape and element type of an array, which may contain random keys."""
+    """The shape and element type of an array. The elements may be keys of `jax.random`."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -22,7 +22,7 @@ class ValueType:
 
     @property
     def is_key(self) -> bool:
-        """True if the elements are random keys."""
+        """True if the elements are keys of `jax.random`."""
         return _is_extended(self.dtype)
 
     @property
@@ -74,7 +74,7 @@ def read_type(aval: Any) -> ValueType:
 
 
 def as_type(value: Any, type_: ValueType) -> Any:
-    """Return `value` with the weak type of `type_`. Shape and dtype must be equal already."""
+    """Return `value` with the weak type of `type_`. Shape and dtype must already be those of `type_`."""
     if type_.is_key or bool(value.weak_type) == type_.weak_type:
         return value
     convert = primitives.convert_element_type_p

@@ -1,4 +1,4 @@
-"""Hide differences between JAX 0.6.2 and 0.12, and details of jaxprs that have no public function."""
+"""Hide differences between JAX 0.6.2 and 0.12, and details of JAX's programs that have no public function."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def is_memory_kind(target: Any) -> bool:
 
 
 def is_constraint(equation: JaxprEqn) -> bool:
-    """Return True if an equation requests a sharding or device, as `jax.device_put` does.
+    """Return True if a JAX operation requests a sharding or device, as `jax.device_put` does.
 
     A `reshard` that splits nothing does not count.
     """
@@ -83,17 +83,17 @@ def is_constraint(equation: JaxprEqn) -> bool:
 
 
 def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
-    """Return the parameters of an equation, with None in place of shardings."""
+    """Return the parameters of a JAX operation, with None in place of shardings."""
     return {name: None if name.endswith("sharding") else value for name, value in equation.params.items()}
 
 
 def as_closed(jaxpr: ClosedJaxpr | Jaxpr, constants: Sequence[Any] = ()) -> ClosedJaxpr:
-    """Return a closed jaxpr with these constants. If `jaxpr` is already closed, return it unchanged."""
+    """Return a jaxpr (JAX's program) that contains its constants. If `jaxpr` already does, return it unchanged."""
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, constants)
 
 
 def find_body(equation: JaxprEqn) -> ClosedJaxpr:
-    """Return the jaxpr that a call runs."""
+    """Return the jaxpr (JAX's program) that a call runs."""
     if equation.primitive.name == "call_hi_primitive":  # it has a function instead of a jaxpr
         return _trace_expansion(equation.params["_prim"])
     return as_closed(next(equation.params[name] for name in BODIES if name in equation.params))
@@ -115,7 +115,7 @@ def find_solver(equation: JaxprEqn, operands: Sequence[T]) -> tuple[ClosedJaxpr,
 
 
 def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
-    """Return the number of constants and the number of initial carries of a scan."""
+    """Return the number of constants and the number of initial values that a `lax.scan` takes."""
     params = equation.params
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
@@ -132,12 +132,12 @@ def find_platform(equation: JaxprEqn) -> int:
 
 
 def find_key_implementation(dtype: Any) -> str:
-    """Return the name of the random generator, such as "threefry2x32", for a type of random keys."""
+    """Return the name of the random generator, such as "threefry2x32", of an array of `jax.random.key`s."""
     return str(dtype._impl.name)
 
 
 def find_scope(equation: JaxprEqn) -> str:
-    """Return the scopes and transformations around an equation, such as "transpose(jvp(encoder))/attention".
+    """Return the scopes and transformations around an operation, such as "transpose(jvp(encoder))/attention".
 
     Empty transformations, such as "jvp()", are left out.
     """
@@ -174,7 +174,7 @@ UNKNOWN_LINE = Line()
 
 
 def find_line(equation: JaxprEqn, enclosing: Line = UNKNOWN_LINE) -> Line:
-    """Return the line of the user's program that created an equation, or `enclosing` if it is unknown."""
+    """Return the line of the user's program that created a JAX operation, or `enclosing` if it is unknown."""
     return Line(equation.source_info.traceback, enclosing)
 
 
@@ -188,15 +188,16 @@ def _list_lines(traceback: Any) -> Iterator[str]:
 
 @contextmanager
 def use_default_promotion() -> Iterator[None]:
-    """Trace Tofu's own operations by JAX's default rules for types and shapes, even if the user has set strict rules."""
+    """In the `with` block, use JAX's default rules for types and shapes, even if the user has set strict rules."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
 
 
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checked: bool = False) -> Any:
-    """Return `jax.shard_map` of a function that always runs under `mesh`.
+    """Return a function that runs `function` on each device's shards (`jax.shard_map`). It always runs under `mesh`.
 
-    With `is_checked=True`, tracing raises TypeError or ValueError unless JAX can prove that replicas are equal.
+    With `is_checked=True`, JAX must prove that replicas are equal. If it cannot, tracing raises TypeError or
+    ValueError.
     """
     mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=is_checked)
     meshes: Any = jax.sharding if hasattr(jax.sharding, "use_abstract_mesh") else import_module("jax._src.mesh")  # 0.6
@@ -217,7 +218,7 @@ def _find_varying_axes(value: Any) -> frozenset[str]:
 
 
 def vary(value: Any, axes: Iterable[str]) -> Any:
-    """Tell JAX that a value differs between devices along the mesh axes `axes`."""
+    """Tell JAX that a value differs between devices along some axes of the device grid."""
     new_axes = tuple(sorted({*axes} - _find_varying_axes(value)))
     if not new_axes:
         return value
@@ -226,7 +227,7 @@ def vary(value: Any, axes: Iterable[str]) -> Any:
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
-    """If one value may differ between devices along a mesh axis, tell JAX that all values do."""
+    """If a value may differ between devices along an axis of the device grid, tell JAX that all values do."""
     axes = frozenset[str]().union(*map(_find_varying_axes, values))
     return [vary(value, axes) for value in values] if axes else list(values)
 
@@ -241,7 +242,7 @@ def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) ->
 
 
 def is_of_jax(implementation: Any) -> bool:
-    """Return True if a primitive's implementation is part of JAX."""
+    """Return True if a function that implements an operation is part of JAX."""
     module = getattr(getattr(implementation, "func", implementation), "__module__", None) or "jax"
     return module.partition(".")[0] in ("jax", "jaxlib")
 
@@ -294,6 +295,6 @@ def with_plain_tracebacks() -> Iterator[None]:
 
 
 def constrain_row_major(value: Any) -> Any:
-    """Return a value that is stored in row-major order, as XLA's Fourier transforms on CPUs require."""
+    """Return a value that is stored in row-major order, as Fourier transforms on CPUs require."""
     layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # JAX 0.6 has the first
     return layouts.with_layout_constraint(value, layout(tuple(range(value.ndim))))

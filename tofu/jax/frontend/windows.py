@@ -70,7 +70,7 @@ def rewrite_dynamic_update(
 ) -> Sequence[Operand] | None:
     """Replace `lax.dynamic_update_slice` at a constant position by a `lax.select` of old and new elements.
 
-    Return None for small updates, because XLA writes them in place.
+    Return None for small updates, because JAX's compiler writes them in place.
     """
     operand, update, *starts = equation.inputs
     window, shape = builder.find_type(update).shape, types[0].shape
@@ -178,8 +178,8 @@ def rewrite_concatenation(
 ) -> Sequence[Operand] | None:
     """Replace a concatenation of slices, such as `jnp.roll(x, 1)`, by a `lax.select` between shifted arrays.
 
-    An operand that fills more than half of the result may also compute with slices, such as `x[:-2] + x[2:]`. Return
-    None for other concatenations.
+    If an operand fills more than half of the result, it may also be a computation with slices, such as
+    `x[:-2] + x[2:]`. Return None for other concatenations.
     """
     if not 2 <= len(equation.inputs) <= MOST_SLICES:
         return None

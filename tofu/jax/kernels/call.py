@@ -1,4 +1,4 @@
-"""Turn a kernel into a JAX primitive with a split rule, so that each worker can call it on its shards."""
+"""Turn a kernel into a JAX operation with a split rule, so that each worker can call it on its shards."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class KernelCall:
 
     @property
     def primitive(self) -> Primitive:
-        """The JAX primitive that represents this kernel in a traced program."""
+        """The JAX primitive (basic operation) that represents this kernel in a traced program."""
         return make_primitive(self.name)
 
     @property
@@ -57,7 +57,7 @@ class KernelCall:
 
     @cached_property
     def compiled(self) -> Callable[..., Sequence[Any]]:
-        """The jitted kernel."""
+        """The kernel, compiled by `jax.jit`."""
         compiled: Callable[..., Sequence[Any]] = jax.jit(without_shard_maps(self.run))
         return compiled
 
@@ -71,7 +71,7 @@ class KernelCall:
         return list(jax.eval_shape(without_shard_maps(self.run), *structs))
 
     def find_rule(self, operands: Sequence[Any]) -> SplitRule:
-        """Return the split rule for operands of these shapes."""
+        """Return the split rule (the axes along which workers can divide the work) for operands of these shapes."""
         if self.rule is not None:
             return self.rule
         shapes = [tuple(x.shape) for x in operands]
@@ -81,7 +81,7 @@ class KernelCall:
     def differentiate(self, operands: Sequence[Any], results: Sequence[Any]) -> KernelCall:
         """Return the gradient of this kernel (vector-Jacobian product) as another kernel.
 
-        It takes the operands and the cotangents of the results. It returns the cotangents of the operands.
+        It takes the operands and the gradients of the results. It returns the gradients of the operands.
         """
         is_differentiated, has_cotangent = ([is_differentiable(x) for x in arrays] for arrays in (operands, results))
 

@@ -1,8 +1,8 @@
 """Derive split rules for cuDNN's attention, as called by `jax.nn.dot_product_attention(implementation="cudnn")`.
 
-The forward kernel takes query, key, value, bias, two lengths, two offsets of packed sequences, and two page tables. The
-backward kernel also takes the softmax statistics, the result, and the result's cotangent. Unused operands are empty
-arrays.
+A split rule names the axes along which workers can divide the computation. The forward kernel takes query, key, value,
+bias, two lengths, two offsets of packed sequences, and two page tables. The backward kernel also takes the softmax
+statistics, the result, and the result's gradient. Unused operands are empty arrays.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ HEADS_FIRST = 1
 
 
 def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
-    """Return a call of cuDNN's attention, or of its gradient, as a kernel with a split rule.
+    """Convert an equation that runs cuDNN's attention, or its gradient, to a `KernelCall`.
 
-    `shapes` are the shapes of the operands.
+    The call states along which axes the kernel can be split. `shapes` are the shapes of the operands.
     """
     parameters, primitive = equation.params, equation.primitive
 
@@ -44,8 +44,8 @@ def find_attention_rule(
 ) -> SplitRule:
     """Return the split rule of attention, along the batch and the heads.
 
-    Packed and paged sequences have no batch dimension. If `has_extra_result` is True, the forward kernel also returns
-    softmax statistics, and the backward kernel also returns the bias gradient.
+    If sequences are packed into one array or stored in pages, there is no batch dimension. If `has_extra_result` is
+    True, the forward kernel also returns softmax statistics, and the backward kernel also returns the bias gradient.
     """
     query, key, bias, offsets, pages = shapes[0], shapes[1], shapes[3], shapes[6], shapes[8]
     heads_axis = 1 if is_heads_first else 2

@@ -31,8 +31,8 @@ def describe(
     """Return a decorator that tells Tofu how a function of arrays can be split.
 
     Use it for functions that Tofu cannot trace, such as functions that call `pallas_call`, `jax.ffi.ffi_call`, or your
-    own primitive. The function becomes one operator of the plan. Each worker calls it with its own shards, so the
-    function must read sizes from its arguments. Outside of Tofu, nothing changes.
+    own JAX primitive (basic operation). The function becomes one operator of the plan. Each worker calls it with its
+    own shards, so the function must read sizes from its arguments. Outside of Tofu, nothing changes.
 
     The description is usually a *rule*. It has a group of names for each array: arguments before the arrow, results
     after the arrow.
@@ -43,7 +43,8 @@ def describe(
     - A name stands for a dimension that can be split. Here, each worker computes some positions of b and h.
     - `_` stands for a dimension that every worker needs completely.
     - `(h _)` stands for a dimension with several elements for each h, such as several query heads for each key head.
-    - If a result lacks a name, the results of all workers are summed: "i k, k j -> i j" describes a matrix product.
+    - If a result lacks a name, the results of all workers are summed. For example, "i k, k j -> i j" describes a matrix
+      product.
 
     Instead of a rule, the description may be a formula in Tofu's description language (docs/tdl.md), written as a
     function of the arrays. Its keyword-only parameters are arguments of the described function:

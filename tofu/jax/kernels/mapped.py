@@ -1,7 +1,7 @@
 """Convert `shard_map` within a step to ordinary equations, so that Tofu can plan them.
 
 The body of a `shard_map` runs once for each device. `jax.vmap` computes the same numbers, with a batch axis for each
-mesh axis.
+axis of the device grid.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., 
 
 
 def inline_in_bodies(equation: Any) -> Any:
-    """Replace each `shard_map` in the inner jaxprs of an equation, such as the branches of a `cond`."""
+    """Replace each `shard_map` in the inner programs of an equation, such as the branches of a `cond`."""
     if not any(_has_shard_map(body.jaxpr) for body in list_bodies(equation.params)):
         return equation
 

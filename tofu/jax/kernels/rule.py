@@ -57,7 +57,7 @@ class SplitRule:
     def differentiate(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> SplitRule:
         """Return the rule of the kernel's gradient (vector-Jacobian product).
 
-        `inputs` is True for inputs to differentiate. `outputs` is True for outputs with a cotangent.
+        `inputs` is True for inputs to differentiate. `outputs` is True for outputs whose gradients are known.
         """
         cotangent_groups = tuple(group for group, is_used in zip(self.outputs, outputs, strict=True) if is_used)
         gradient_groups = tuple(group for group, is_used in zip(self.inputs, inputs, strict=True) if is_used)

@@ -1,4 +1,4 @@
-"""Record if Tofu is tracing a step. While it is, each call of a described function becomes one equation."""
+"""Record if Tofu is tracing a step. During tracing, each call of a described function becomes one equation."""
 
 from __future__ import annotations
 

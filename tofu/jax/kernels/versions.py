@@ -74,7 +74,7 @@ def find_kernel_name(params: Mapping[str, Any]) -> str:
 
 
 def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], list[Spec], list[Spec]]:
-    """Return the body of a `shard_map`, the sizes of its mesh axes, and the specs of operands and results."""
+    """Return the body of a `shard_map`, the shape of its device grid, and how operands and results are split."""
     params = equation.params
     manual = params.get("manual_axes", params.get("newly_manual_axes"))
     sizes = {name: size for name, size in params["mesh"].shape.items() if name in manual}
@@ -98,7 +98,7 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
 
 
 def rewrite_jaxpr(jaxpr: Jaxpr, rewrite: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
-    """Replace each equation of a jaxpr by `rewrite(equation)`, including inner jaxprs."""
+    """Replace each equation of a jaxpr (JAX's program) by `rewrite(equation)`, also in inner jaxprs such as loops."""
     (current,) = jax.make_jaxpr(jax.lax.neg)(0.0).jaxpr.eqns
     renewed: dict[Any, Any] = {}
 
@@ -167,7 +167,7 @@ def without_cudnn() -> Iterator[None]:
 
 
 def outside_mesh() -> AbstractContextManager[Any]:
-    """Return a context in which no mesh is set."""
+    """Return a context in which no device grid (`jax.sharding.Mesh`) is set."""
     meshes = import_module("jax._src.mesh")
     context: AbstractContextManager[Any] = meshes.use_abstract_mesh(meshes.empty_abstract_mesh)
     return context

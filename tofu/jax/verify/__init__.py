@@ -1,1 +1,1 @@
-"""Compare JAX's primitives with their descriptions, in float64 on small inputs."""
+"""Compare JAX's primitives (basic operations) with their descriptions, in float64 on small inputs."""

@@ -1,4 +1,4 @@
-"""Verify the equations of many cases, and search for ways to split that descriptions lack."""
+"""Verify the equations (JAX operations) of many cases, and search for ways to split that descriptions lack."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ DRAWS = 8
 class CaseReport:
     """Results of verifying one case.
 
-    `missing` lists correct splits that a description lacks by mistake. `explained` lists correct splits that a
-    description lacks for a known reason, as pairs (split, reason).
+    `missing` lists splits that are correct, but not in the description. `explained` lists correct splits that are left
+    out of the description for a known reason, as pairs (split, reason).
     """
 
     case: str
@@ -79,9 +79,9 @@ def verify_cases(
 ) -> Generator[CaseReport, None, None]:
     """Yield the results of each case, in order.
 
-    Equal equations (same primitive, parameters, shapes and types) are verified once. If `primitives` is not empty,
-    other primitives are skipped. With `search=True`, also find correct ways to split that descriptions do not offer.
-    If `jobs` > 1, cases run in parallel, and must be from `load_cases`.
+    JAX operations with the same name, parameters, shapes and types are verified once. If `primitives` is not empty,
+    only these operations are verified. With `search=True`, also report axes along which an operation can be split
+    although its description does not allow this. If `jobs` > 1, cases run in parallel, and must be from `load_cases`.
     """
     numbers_by_case = list_distinct(cases, primitives, seed)
     if jobs == 1:
@@ -96,9 +96,9 @@ def verify_cases(
 def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """For each case, list the positions of the equations to verify, such as {"add": (0, 2)}.
+    """For each case, list the positions of the JAX operations to verify, such as {"add": (0, 2)}.
 
-    If several equations are equal, list only the first.
+    If several operations are equal, list only the first.
     """
     seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
@@ -113,7 +113,7 @@ def list_distinct(
 
 
 def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseReport:
-    """Verify a case's equations at the positions `numbers`."""
+    """Verify a case's JAX operations at the positions `numbers`."""
     if not numbers:
         return CaseReport(case.name, ())
     results, missing_strategies = [], list[Missing]()

@@ -36,7 +36,7 @@ def add(x: Any, y: Any, out: Any) -> None:
 
 
 def multiply(x: Any, y: Any, out: Any) -> None:
-    """Kernel of `x @ y`. Each step along axis 2 of its grid (loop nest) adds the product of two blocks."""
+    """Compute a block of `x @ y`. Each step along axis 2 of the grid (loop nest) adds the product of two blocks."""
 
     @pl.when(pl.program_id(2) == 0)  # type: ignore[untyped-decorator]
     def _() -> None:

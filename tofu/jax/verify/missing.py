@@ -16,7 +16,7 @@ from tofu.verification.windows import list_window_geometries
 
 
 def find_missing(node: EquationCase) -> tuple[Missing, ...]:
-    """Return the ways to split an equation that give exact results but are not in its description.
+    """Return the ways to split a JAX operation that compute the same results but are not in its description.
 
     Return () for element-wise equations, loops, branches, and kernels with split rules.
     """

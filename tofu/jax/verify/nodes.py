@@ -40,7 +40,7 @@ DATA_BY_WIDE_KEY: dict[int, tuple[int, ...]] = {}
 
 @dataclass(frozen=True)
 class EquationCase:
-    """An equation with the values of its operands and results.
+    """An equation (JAX operation) with the values of its operands and results.
 
     `inputs` and `types` leave out constants, such as 2 in `x * 2`.
     """
@@ -54,7 +54,7 @@ class EquationCase:
 
     @property
     def op(self) -> str:
-        """Name of the primitive, such as "add"."""
+        """Name of the JAX operation (primitive), such as "add"."""
         return str(self.equation.primitive.name)
 
     @cached_property
@@ -109,7 +109,7 @@ class EquationCase:
 
 
 def make_array(numbers: Array, type_: ValueType) -> Any:
-    """Convert a NumPy array to a JAX array of type `type_`, which can be a type of random keys."""
+    """Convert a NumPy array to a JAX array of type `type_`. It may be an array of `jax.random.key`s."""
     if not type_.is_key:
         return jnp.asarray(numbers, type_.dtype)
     implementation = find_key_implementation(type_.dtype)
@@ -146,10 +146,10 @@ def trace_case(case: PrimitiveCase, seed: int = 0) -> tuple[Step, list[Any]]:
 
 
 def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
-    """Yield (number, signature, equation) for each equation that calls one of `primitives`.
+    """Yield (number, signature, equation) for each equation that calls one of `primitives` (JAX operations).
 
-    If `primitives` is empty, yield all. Equations with equal signatures have the same primitive, parameters, shapes and
-    types.
+    If `primitives` is empty, yield all equations. Equations with equal signatures have the same primitive, parameters,
+    shapes and types.
     """
     for number, equation in enumerate(step.walk()):
         if not primitives or equation.primitive.name in primitives:
@@ -158,7 +158,7 @@ def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tu
 
 
 def make_node(step: Step, equation: Equation, values: Mapping[int, Any]) -> EquationCase:
-    """Return an equation with its operands, taken from `values`, and its results."""
+    """Return an equation (JAX operation) with the values of its operands and results, taken from `values`."""
     operands = [x for x in equation.inputs if not isinstance(x, Literal)]
     node = EquationCase(
         equation,

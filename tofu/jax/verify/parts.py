@@ -1,4 +1,4 @@
-"""Run an equation in parts, as the workers of a plan do."""
+"""Run a JAX operation in parts, as the workers of a plan do."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SingleWorker:
 def run_in_parts(
     node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]], *, overlapping: bool = False
 ) -> list[Array]:
-    """Compute an equation in parts, as workers do, and return the combined outputs.
+    """Compute a JAX operation in parts, as workers do, and return the combined outputs.
 
     `splits` maps axes to ranges, such as {0: [(0, 2), (2, 5)]}. If `overlapping` is True, ranges become equally long:
     [(0, 3), (2, 5)]. Raise SplitError if the parts do not form the complete outputs.

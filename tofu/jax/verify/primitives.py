@@ -1,4 +1,4 @@
-"""Verify one equation: the numbers that its description computes, and each way to split it."""
+"""Verify one JAX operation: the numbers that its description computes, and each way to split it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ If shards may overlap, a number that does not divide the extent is tested as wel
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """Results of the checks of one equation.
+    """Results of the checks of one equation (a JAX operation).
 
-    `report` covers the description and splits along one axis. `pairs` covers splits along two axes at once.
+    `report` has the checks of the description, and of splits along one axis. `pairs` has the checks of splits along two
+    axes at once.
     """
 
     report: NodeReport
@@ -52,7 +53,7 @@ class VerifiedEquation:
 
 
 def verify_node(node: EquationCase) -> VerifiedEquation:
-    """Check an equation's description, and every way to split the equation along one or two axes."""
+    """Check a JAX operation's description, and every way to split the operation along one or two axes."""
     description = DESCRIPTIONS.get(node.op)
     if description is None:
         return VerifiedEquation(NodeReport(node.op, None, "not described", (), (), ("it has no description",)))
@@ -81,7 +82,7 @@ def verify_node(node: EquationCase) -> VerifiedEquation:
 
 
 def analyse_node(description: Description, node: EquationCase) -> OperatorAccess:
-    """Return the ways to split an equation according to its description."""
+    """Return the ways to split a JAX operation according to its description."""
     return analyse(description, node.attributes, [x.shape for x in node.inputs], [x.shape for x in node.outputs])
 
 

@@ -1,4 +1,4 @@
-"""Summarize the verification of all primitives."""
+"""Summarize the verification of all primitives (JAX's basic operations)."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Summary:
     described
         Number of primitives with a description.
     by_numbers
-        Primitives whose outputs were compared with numbers that their descriptions compute.
+        Primitives whose outputs were compared with the numbers that their descriptions define.
     by_parts
-        Other primitives, whose outputs were only compared with the combined outputs of parts.
+        Primitives whose outputs were only compared with the combined outputs of parts.
     whole
         Primitives that are never split.
     uncompared
         Primitives without a meaningful test case.
     signatures, strategies, pairs
-        Numbers of distinct equations, of splits along one axis, and of splits along two axes.
+        Numbers of distinct equations (calls of primitives), of splits along one axis, and of splits along two axes.
     overlapping
         Number of strategies and pairs that were also run with overlapping shards.
     missing, explained
-        Numbers of correct strategies that descriptions lack by mistake, and for a known reason.
+        Number of correct strategies that descriptions lack by mistake, and number of those lacking for a known reason.
     refused
         Number of distinct equations that a description refuses.
     """
@@ -66,7 +66,7 @@ class Summary:
 
 
 def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -> Summary:
-    """Count the results for `primitives`, by default for all described primitives."""
+    """Count the results for `primitives` (JAX operations), by default for all operations with a description."""
     described = set(primitives or DESCRIPTIONS.built_in - list_lacking())
     comparisons_by_op: dict[str, set[Compared]] = defaultdict(set)
     counts = Counter(signatures=0, strategies=0, pairs=0, overlapping=0, refused=0)

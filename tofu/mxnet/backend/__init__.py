@@ -1,1 +1,1 @@
-"""Build the MXNet symbols that all workers run (execution graphs), and plan their memory."""
+"""Build the MXNet graphs that all workers run (execution graphs), and plan their memory."""

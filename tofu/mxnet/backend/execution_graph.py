@@ -1,4 +1,4 @@
-"""Build execution graphs: MXNet symbols that contain the operators of all workers (paper section 6)."""
+"""Build execution graphs: MXNet graphs (symbols) that contain the operators of all workers (paper section 6)."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _REDUCERS = ("Sum", "Max", "Min", "Prod")  # numbered as in csrc/core/program/pi
 
 @dataclass(frozen=True)
 class ExecutionGraph:
-    """An MXNet symbol that runs a model on all workers.
+    """An MXNet graph (symbol) that runs a model on all workers.
 
-    The symbol returns the shards of the model's outputs, then the shards of the gradients.
+    The graph returns the shards of the model's outputs, then the shards of the gradients.
     """
 
     symbol: Any
@@ -49,12 +49,12 @@ class ExecutionGraph:
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
-        """Names of the symbol's arguments, in MXNet's order."""
+        """Names of the graph's arguments, in MXNet's order."""
         return tuple(self.symbol.list_arguments())
 
     @cached_property
     def states(self) -> tuple[str, ...]:
-        """Names of the symbol's auxiliary states, in MXNet's order."""
+        """Names of the graph's auxiliary states (such as moving means), in MXNet's order."""
         return tuple(self.symbol.list_auxiliary_states())
 
     @cached_property
@@ -73,7 +73,7 @@ class ExecutionGraph:
 
 
 def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionGraph:
-    """Build the MXNet symbol that runs `program` on all workers."""
+    """Build the MXNet graph that runs `program` on all workers."""
     builder = make_builder(source, program.choices, program.phases, program.reducers)
     symbol = wrap_symbol(builder.build(program.code))
     return ExecutionGraph(symbol, program.outputs, program.n_model_outputs, program.workers)
@@ -86,7 +86,7 @@ def make_builder(
     reducers: Mapping[int, str],
     workers_by_operator: Mapping[int, Sequence[int]] | None = None,
 ) -> _mxnet.ExecutionGraphBuilder:
-    """Return a builder of MXNet symbols that run `phases`, such as the forward pass.
+    """Return a builder of MXNet graphs that run `phases`, such as the forward pass.
 
     `reducers` maps a tensor to the function that combines its partial results, such as "Sum". `workers_by_operator`
     maps an operator to the workers that run it. By default, every worker runs every operator.

@@ -19,7 +19,7 @@ def write_inference(partition: Partition) -> PlannedProgram:
 
 
 def build_inference(partition: Partition) -> ExecutionGraph:
-    """Build the MXNet symbol for inference on all workers. Raise InternalError if the symbol fails a check."""
+    """Build the MXNet graph for inference on all workers. Raise InternalError if the graph fails a check."""
     backend, program = partition.task.engine.backend, write_inference(partition)
     if is_checked():
         check_program(program)

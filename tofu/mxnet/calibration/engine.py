@@ -1,4 +1,4 @@
-"""Measure the time of training steps, and the part of it that MXNet spends outside of kernels.
+"""Measure the time of training steps, and how much of this time MXNet spends outside of kernels.
 
 A kernel takes longer in a step than alone, because less of its input is in the cache. This command writes the
 measurements to FILE, as JSON:

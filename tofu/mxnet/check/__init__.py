@@ -1,1 +1,1 @@
-"""Check an execution graph (the symbol that all workers run) for mistakes of the planner."""
+"""Check an execution graph (the MXNet graph that all workers run) for mistakes of the planner."""

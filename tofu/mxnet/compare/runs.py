@@ -40,8 +40,8 @@ def run_step(
     """Run a model for inference, then run a training step on the same values.
 
     `requests` has "write", "add" or "null" for each argument, as in MXNet. With "add", gradients are added to random
-    numbers: by MXNet, or by this function if `adds_apart` is True. Outputs get random gradients. `output_names` replace
-    the symbol's own names in the results.
+    numbers: by MXNet, or by this function if `adds_apart` is True. Outputs get random gradients. If `output_names` is
+    passed, the results have these names.
     """
     context = context or mx.cpu(0)
     bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}

@@ -1,4 +1,7 @@
-"""Change a symbol for a comparison: use double precision, remove dropout, and avoid kernels that compute wrong."""
+"""Change a model (an MXNet symbol) for a comparison.
+
+The model then uses double precision, has no dropout, and avoids kernels that compute wrong.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attr
 
 
 def widen_types(symbol: Any) -> Any:
-    """Return a copy of a model's symbol that computes in float64, except in operators without a float64 kernel."""
+    """Return a copy of a model that computes in float64, except in operators without a float64 kernel."""
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
         if op == "null":
@@ -67,7 +70,7 @@ def _insert_after(model: dict[str, Any], number: int, op: str, name: str, attrib
 
 
 def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
-    """Return a copy of the symbol without dropout, and the names of the changed nodes."""
+    """Return a copy of the model without dropout, and the names of the changed operators."""
 
     def turn_off(op: str, attributes: dict[str, str]) -> dict[str, str]:
         drops = op in DROP_PROBABILITIES and float(attributes.get("p", DROP_PROBABILITIES[op])) > 0
@@ -77,9 +80,9 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
 
 
 def split_readers(symbol: Any, *_: Any) -> Any:
-    """Return a copy of the symbol in which at most seven operators read each output.
+    """Return a copy of the model in which at most seven operators read each output.
 
-    Other readers get copies of the output. MXNet may compute a wrong sum of eight or more gradients.
+    More operators read copies of the output. MXNet may compute a wrong sum of eight or more gradients.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())
@@ -100,9 +103,9 @@ def split_readers(symbol: Any, *_: Any) -> Any:
 
 
 def avoid_blocked_layouts(symbol: Any, *_: Any) -> Any:
-    """Return a copy of the symbol with a slice (of all elements) after each LRN.
+    """Return a copy of the model with a slice (of all elements) after each LRN, a normalisation layer.
 
-    On CPUs, the gradient of LRN cannot read oneDNN's blocked format. The slice converts it.
+    On CPUs, the gradient of LRN cannot read arrays that the library oneDNN stores in blocks. The slice converts them.
     """
     model = json.loads(symbol.tojson())
     for number in [number for number, node in enumerate(model["nodes"]) if node["op"] == "LRN"]:
@@ -111,10 +114,10 @@ def avoid_blocked_layouts(symbol: Any, *_: Any) -> Any:
 
 
 def complete_ctc_loss(symbol: Any, *_: Any) -> Any:
-    """Return a copy of a model's symbol with Tofu's CTCLoss.
+    """Return a copy of a model with Tofu's CTCLoss.
 
-    If no sample has a label, MXNet's kernel writes no results. If a sample's labels do not fit into the sample, it does
-    not write the gradient of this sample.
+    If no sample has a label, MXNet's kernel writes no results. If the labels of a sample do not fit into the sample,
+    MXNet's kernel does not write the gradient of this sample.
     """
     model = json.loads(symbol.tojson())
     for node in model["nodes"]:
@@ -128,10 +131,10 @@ def split_recurrences(
     dtypes: Mapping[str, Any],
     must_split: Callable[[Mapping[str, Any]], bool] = lambda node: True,
 ) -> Any:
-    """Return a copy of the symbol in which some RNN operators become one operator per layer.
+    """Return a copy of the model in which some RNN operators become one operator per layer.
 
-    `must_split` chooses the operators. All variables declare their shapes, because MXNet cannot infer the number of
-    parameters from the new operators.
+    `must_split` chooses the operators. The copy states the shapes of all variables, because MXNet cannot infer the
+    number of parameters from the new operators.
     """
     known_shapes, known_types = infer_arguments(symbol, shapes, dtypes)
     split_symbol = split_layers(symbol, known_shapes, known_types, must_split)
@@ -145,9 +148,10 @@ def split_recurrences(
 
 
 def divide_by_window_size(symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]) -> Any:
-    """Return a copy of the symbol in which average pooling divides by the number of elements in each window.
+    """Return a copy of the model in which average pooling divides by the number of elements in each window.
 
-    Without padding, MXNet divides by this number anyway. But oneDNN's gradient then assumes that no window is cut.
+    Without padding, MXNet divides by this number anyway. But if the tensor's border cuts a window, MXNet computes a
+    wrong gradient on CPUs: it divides by the size of a complete window.
     """
 
     def change(op: str, attributes: dict[str, str]) -> dict[str, str]:

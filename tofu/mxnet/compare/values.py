@@ -120,13 +120,13 @@ def draw_values(
     user_values: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> dict[str, Array]:
-    """Return an array for every argument and auxiliary state of a symbol, by name.
+    """Return an array for every argument and auxiliary state (such as a moving mean) of a model, by name.
 
-    `user_values` has arrays to use. All others are random:
+    `user_values` has arrays to use. All other arrays are random:
 
     - indices, labels and lengths in the allowed range,
     - scales and variances from 0.5 to 1.5,
-    - weight matrices uniform with variance 1 / fan-in,
+    - weight matrices uniform, with variance 1 / (number of inputs of a unit),
     - other numbers from -0.5 to 0.5.
     """
     user_values = user_values or {}

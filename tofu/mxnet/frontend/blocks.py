@@ -27,7 +27,7 @@ MOST_POSITIONS |= {"int32": 1 << 31, "int64": 1 << 63}
 
 
 def has_blocks(symbol: Any) -> bool:
-    """Return True if the symbol has an operator that can be computed in blocks, such as cumsum."""
+    """Return True if the model has an operator that can be computed in blocks, such as cumsum."""
     text = symbol.tojson()
     return any(f'"op": "{op}"' in text for op in (*BLOCKED, ROLL))
 
@@ -40,7 +40,7 @@ def name_blocks(name: str) -> str:
 def divide_into_blocks(
     symbol: Any, shapes: Shapes, types: Mapping[str, int], workers: int, may_divide: Callable[[str], bool]
 ) -> Any:
-    """Return a copy of the symbol that computes operators such as cumsum in blocks.
+    """Return a copy of the model that computes operators such as cumsum in blocks.
 
     `shapes` and `types` describe all variables. Operators with `may_divide(name) == False` stay unchanged.
     """

@@ -1,4 +1,4 @@
-"""Find out which arguments of a symbol are data, and which are parameters."""
+"""Find out which arguments of a model are data, and which are parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_INFERENCES = 32
 
 
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
-    """Return the names of the data arguments. All others are parameters.
+    """Return the names of the data arguments. All other arguments are parameters.
 
     Labels are data. If `shapes` has only some arguments, these are data. If it has all arguments, an argument is data
     if its shape depends on the batch size or cannot be inferred.

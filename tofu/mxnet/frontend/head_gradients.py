@@ -1,4 +1,4 @@
-"""Variables for the gradients of a symbol's outputs. Callers pass these gradients to `backward`."""
+"""Variables for the gradients of a model's outputs. Callers pass these gradients to `backward`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def find_repeats(symbol: Any) -> list[int]:
 
 
 def copy_repeats(symbol: Any) -> Any:
-    """Return the symbol with a copy in place of each repeated output, so that every output has its own gradient."""
+    """Replace each repeated output of a model by a copy, so that every output has its own gradient."""
     names, repeats = symbol.list_outputs(), find_repeats(symbol)
     if not repeats:
         return symbol

@@ -1,4 +1,4 @@
-"""Checks of the names, shapes and types of a symbol's arguments. MXNet infers missing shapes and types.
+"""Checks of the names, shapes and types of a model's arguments. MXNet infers missing shapes and types.
 
 An error lists all mistakes at once.
 """

@@ -1,4 +1,4 @@
-"""Read an MXNet symbol into Tofu's graph of a training step.
+"""Convert a model (an MXNet symbol) to Tofu's graph of a training step.
 
 MXNet adds the gradients, and infers shapes and types. The result is the *training graph*: an MXNet symbol with the
 model's outputs and the gradients. Tofu keeps the training graph, because the workers run copies of its operators.
@@ -71,7 +71,7 @@ AS_WRITTEN = SymbolForm()
 def infer_operator_shapes(
     op: str, attributes: dict[str, str], inputs: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]] | None:
-    """Return the output shapes that MXNet infers, or None if it cannot, as for most backward operators."""
+    """Return the output shapes that MXNet infers. Return None if MXNet infers none, as for most backward operators."""
     shapes = _mxnet.infer_operator(op, attributes, inputs)
     return None if shapes is None else [tuple(shape or ()) for shape in shapes]
 
@@ -96,7 +96,7 @@ def read_graph(
     updated: Collection[str] = (),
     form: SymbolForm = AS_WRITTEN,
 ) -> Source:
-    """Read a model into Tofu's graph of a training step.
+    """Convert a model to Tofu's graph of a training step.
 
     Parameters
     ----------

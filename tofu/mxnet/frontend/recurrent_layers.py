@@ -1,6 +1,7 @@
 """Replace MXNet's RNN operators of several layers by one operator per layer, if MXNet's own gradients are wrong.
 
-Workers run MXNet's own kernels of RNN, not oneDNN's. MXNet 1.9.1 computes these gradients wrong:
+Workers run MXNet's own kernels of RNN, not the kernels of the library oneDNN. MXNet 1.9.1 computes these gradients
+wrong:
 
 - rnn_tanh and rnn_relu with three or more layers: the gradients of the input weights, except in the first and the last
   layer.
@@ -48,7 +49,7 @@ def split_layers(
     types: Mapping[str, int],
     must_split: Callable[[Mapping[str, Any]], bool] = has_wrong_gradients,
 ) -> Any:
-    """Return a symbol in which some RNN operators of several layers are replaced by one operator per layer.
+    """Return a model in which some RNN operators of several layers are replaced by one operator per layer.
 
     `shapes` and `types` describe all variables. `must_split` chooses the operators, from their JSON. Return `symbol`
     itself if nothing is replaced.

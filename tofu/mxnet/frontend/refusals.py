@@ -40,7 +40,7 @@ RESHAPES = ("Reshape", "_np_reshape", "_npx_reshape")
 
 
 def refuse_broken(symbol: Any) -> None:
-    """Raise TofuError if an operator's input does not exist in the symbol, as in a damaged file."""
+    """Raise TofuError if an operator's input does not exist in the model graph, as in a damaged file."""
     try:
         _mxnet.check_edges(symbol.handle.value)
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""Find the gradients that MXNet stores as row_sparse, because lazy optimizers skip the rows without gradient."""
+"""Find the gradients that MXNet stores as row_sparse (only non-zero rows). Lazy optimizers skip all other rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replace operators of a symbol by other symbols, in MXNet's JSON."""
+"""Replace operators of a model by other graphs, in the JSON of MXNet symbols."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rewrite_operators(
     find_by_op: Mapping[str, FindReplacement],
     keeps_names: bool = False,
 ) -> Any:
-    """Return a copy of the symbol in which some operators are replaced by other symbols.
+    """Return a copy of the model in which some operators are replaced by other MXNet graphs (symbols).
 
     `shapes` and `types` describe all variables. `find_by_op` maps an operator type to a function that returns the
     replacement, or None. If `keeps_names` is True, replacements keep the operators' names.

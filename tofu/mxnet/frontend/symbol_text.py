@@ -1,4 +1,4 @@
-"""Checks of a symbol's JSON before MXNet reads it.
+"""Checks of a model's JSON before MXNet reads it.
 
 MXNet's own errors do not name the mistake, and MXNet accepts cycles and missing outputs.
 """
@@ -43,7 +43,7 @@ def _simplify_attributes(attributes: Mapping[str, str], is_free_text: bool = Fal
 
 
 def read_model(text: str) -> dict[str, Any]:
-    """Parse the JSON of a symbol. Raise ValueError for the first mistake."""
+    """Parse the JSON of a model. Raise ValueError for the first mistake."""
     model = parse_json(text)
     if not isinstance(model, dict):
         raise ValueError(f"it is {show(model)}, not an object with nodes")

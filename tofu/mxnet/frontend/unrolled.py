@@ -21,14 +21,14 @@ GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
 
 
 def has_recurrences(symbol: Any) -> bool:
-    """Return True if an RNN operator of the symbol can be replaced by cells."""
+    """Return True if an RNN operator of the model can be replaced by cells (operators for one time step)."""
     return any(_can_be_unrolled(node) for node in json.loads(symbol.tojson())["nodes"])
 
 
 def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) -> Any:
     """Replace RNN operators by one cell per time step where possible.
 
-    `shapes` and `types` describe all variables of the symbol.
+    `shapes` and `types` describe all variables of the model.
     """
 
     def find_cells(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
@@ -67,7 +67,7 @@ class Recurrence:
         self.next_parameter = 0  # position in the vector of parameters where the next weight or bias begins
 
     def unroll(self, count: int) -> Any:
-        """Return a symbol that replaces this operator by one cell per time step.
+        """Return an MXNet graph that replaces this operator by one cell per time step.
 
         Its `count` variables "0", "1", ... are the data, the parameters, and one or two states.
         """

@@ -121,7 +121,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
 
     @property
     def partitioned_symbol(self) -> PartitionedSymbol:
-        """The block's graph as a symbol. Raises PlanError before the first call."""
+        """The block's graph as an MXNet symbol. Raises PlanError before the first call."""
         return self._require_operator().symbol
 
     def _require_operator(self) -> PartitionedOperator:
@@ -205,7 +205,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
                 block._active = True
 
     def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
-        """Trace the block again at the next call. Raise UnsupportedError for `active=False`."""
+        """At the next call, read the block's operators again. Raise UnsupportedError for `active=False`."""
         if not active:
             raise UnsupportedError(
                 f"{self.name} is partitioned and runs as a graph: hybridize(False), operator by operator, is not possible."

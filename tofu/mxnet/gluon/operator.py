@@ -1,4 +1,4 @@
-"""The operator that runs the graph of a partitioned block, instead of MXNet's CachedOp.
+"""The operator that runs the graph of a partitioned block. It replaces MXNet's CachedOp, the graph of a Gluon block.
 
 A call inside `autograd.record()` keeps its executor until its backward pass has run. Several such calls need several
 executors, which share the parameters' shards. If a loss depends on several calls, the gradients are added.
@@ -51,7 +51,7 @@ class BoundExecutor:
 class PartitionedOperator:
     """A Gluon block's graph on several devices. Callers use it like MXNet's CachedOp.
 
-    `parameters` maps names of arguments and auxiliary states to Gluon parameters.
+    `parameters` maps names of arguments, and of auxiliary states such as moving means, to Gluon parameters.
     """
 
     def __init__(self, symbol: PartitionedSymbol, parameters: Mapping[str, Sharded]) -> None:
@@ -77,7 +77,7 @@ class PartitionedOperator:
         return self._replanner.find_first_plan(self._training_gradients)
 
     def runs(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
-        """Return True if the operator was built from an equal symbol and the same parameters."""
+        """Return True if the operator was built from an equal graph (`symbol`) and the same parameters."""
         is_same = self.parameters.keys() == parameters.keys() and all(
             parameters[name] is parameter for name, parameter in self.parameters.items()
         )

@@ -43,7 +43,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         return _as_user_array(super().grad(ctx))
 
     def follow(self, operator: Any) -> None:
-        """Call `operator.settle()` before each read of values or gradients.
+        """Before each read of values or gradients, let `operator` copy its finished gradients (`operator.settle()`).
 
         Forget operators of earlier calls when their backward passes have run.
         """
@@ -71,7 +71,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.array.gradient = self.gradient
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Initialize the parameter as in Gluon. Arrays that `data()` returned before keep the old values."""
+        """Initialize the parameter as in Gluon. Arrays that an earlier `data()` returned keep the old values."""
         self.settle()
         old_array = self.array
         super().initialize(*args, **kwargs)

@@ -1,7 +1,7 @@
 """Gluon Trainers on several machines, which exchange shards of parameters and gradients.
 
-MXNet's Trainer sends whole arrays to a kvstore. `send_shards` replaces the kvstore by a `ShardStore`, which sends
-shards. Equal shards of several workers are sent once.
+MXNet's Trainer sends whole arrays to a kvstore, which all machines can read. `send_shards` replaces the kvstore by a
+`ShardStore`, which sends shards. Equal shards of several workers are sent once.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def is_elementwise(optimizer: Any) -> bool:
 
 
 class ShardStore:
-    """Exchange shards of parameters between machines, through an MXNet kvstore.
+    """Exchange shards of parameters between machines, through an MXNet kvstore (a store that all machines can read).
 
     Each distinct shard has its own key in `kvstore`.
     """
@@ -103,7 +103,10 @@ class ShardStore:
         self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Call `share` for each parameter whose split has changed. Check each parameter only once."""
+        """For each parameter whose split has changed, copy the first machine's values to all machines.
+
+        Check each parameter only once.
+        """
         unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
         self.share({i: array for i, array in unsettled.items() if not self._layouts[i].matches(array.layout)})
         self._settled |= unsettled.keys()
@@ -111,7 +114,7 @@ class ShardStore:
     def pushpull(self, key: int, value: Any, out: Any = None, priority: int = 0) -> None:
         """Send an array to the kvstore, and read the result into `out`.
 
-        If the parameter has shards, `value` and `out` are lists with one array.
+        If the parameter is split into shards, `value` and `out` are lists with one array.
         """
         layout = self._layouts.get(key)
         if layout is None:

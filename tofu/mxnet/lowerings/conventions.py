@@ -44,7 +44,7 @@ def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
-    """Return the axes along which an operator can be split, or None without a fitting description."""
+    """Return the axes along which an operator can be split, or None if no description fits."""
     shapes = ([graph.tensors[t].shape for t in tensors] for tensors in (operator.inputs, operator.outputs))
     try:
         return analyse(DESCRIPTIONS[operator.op], operator.attributes, *shapes)

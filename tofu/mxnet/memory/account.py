@@ -112,8 +112,9 @@ def _account(
 def _estimate_workspace(symbol: Any, variables: Variables) -> dict[str, int]:
     """Return {device group: bytes of the largest workspace of its convolutions}.
 
-    cuDNN and oneDNN choose their algorithms at run time. The estimate is for the algorithm that needs most memory: it
-    copies the window of each output position. For cuDNN, the attribute `workspace` limits the size, in MiB.
+    The libraries cuDNN and oneDNN choose their algorithms at run time. The estimate is for the algorithm that needs
+    most memory, which copies the window of each output position. For cuDNN, the attribute `workspace` limits the size,
+    in MiB.
     """
     handle = symbol.handle.value
     nodes = _mxnet.nodes(handle)

@@ -41,7 +41,7 @@ class DeviceMemory:
     optimizer_bytes
         Optimizer states, such as momentum.
     inputs_bytes
-        Data, labels, auxiliary states, and gradients of outputs.
+        Data, labels, auxiliary states (such as moving means), and gradients of outputs.
     gradients_bytes
         All gradients at the end of a step. `pool_bytes` includes them.
     pool_bytes
@@ -111,7 +111,7 @@ class DeviceMemory:
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Lines to print below the table: other sizes in bytes, and the operator that runs at the peak."""
+        """Titles and values to print below the table: more sizes in bytes, and the node that runs at the peak."""
         return {
             "rounding on GPUs": self.rounding_bytes,
             "workspace, about": self.workspace_bytes,
@@ -141,7 +141,7 @@ class MemoryReport(MemoryComparison):
 
     @property
     def largest(self) -> DeviceMemory:
-        """The worker that needs most memory. Without workers, the one device."""
+        """The memory of the worker that needs most. If there are no workers, the memory of the one device."""
         return max(self.workers or (self.one_device,), key=lambda worker: worker.needed_bytes)
 
     @property

@@ -14,7 +14,7 @@ from tofu.verification.report import Report
 def verify_case(case: Case, dtype: str = "float64", seed: int = 0, parts: Sequence[int] = PARTS) -> Report:
     """Verify one case: the whole operator, and its splits into each number of parts in `parts`.
 
-    "float64" uses MXNet's own kernels. "float32" uses oneDNN's kernels if they exist.
+    "float64" uses MXNet's own kernels. "float32" uses the kernels of the library oneDNN if they exist.
     """
     single_tolerance = max(case.description_tolerance, 1e-4)
     return verify_operator(

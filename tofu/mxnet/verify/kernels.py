@@ -107,7 +107,8 @@ def run_gradient(
 def find_unwritten(outputs: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
     """Return a mask for each output: True for elements that the kernel never wrote.
 
-    `outputs` are from a run with pattern 0, `others` from a run with pattern 1.
+    `outputs` and `others` are from two runs. Before each run, all elements get one value, which differs between the
+    runs.
     """
     return tuple(
         _has_pattern(first, 0) & _has_pattern(second, 1) for first, second in zip(outputs, others, strict=True)
@@ -145,7 +146,7 @@ class GuardedArray:
 
 
 def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
-    """Return a symbol that applies `op` to variables input0, input1, ...
+    """Return an MXNet graph that applies `op` to variables input0, input1, ...
 
     If `count` is None, MXNet chooses the number of variables.
     """

@@ -107,7 +107,7 @@ class VerifiedNode:
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> list[Array] | None:
-        """Run the kernel with the attributes `values` and other inputs. Return the outputs, or None if MXNet refuses."""
+        """Run the kernel with the attributes `values` on `inputs`. Return the outputs, or None if MXNet refuses."""
         try:
             return self.run(write_attributes(values), inputs, output_shapes)[0]
         except KERNEL_ERRORS:

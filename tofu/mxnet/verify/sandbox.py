@@ -30,7 +30,7 @@ class ProcessEndedError(RuntimeError):
 
 
 class Sandbox:
-    """A process that runs functions. If a function ends the process, a new one starts.
+    """A process that runs functions. If a function ends the process, a new process starts.
 
     `modules` are imported in the process first.
 

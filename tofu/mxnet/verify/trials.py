@@ -61,7 +61,7 @@ def _run_whole(case: Case) -> None:
 
 
 def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Trials:
-    """Verify `examples` random variants of a case. If one fails, search for the smallest one that fails.
+    """Verify `examples` random variants of a case. If a variant fails, search for the smallest variant that fails.
 
     Raise UnsupportedError if the package hypothesis is not installed.
     """

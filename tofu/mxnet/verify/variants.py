@@ -88,7 +88,7 @@ def _draw_near(value: int | tuple[int, ...]) -> st.SearchStrategy[Any]:
 def complete_inputs(
     case: Case, attributes: Mapping[str, Any], inputs: Sequence[InputNumbers]
 ) -> list[InputNumbers] | None:
-    """Return inputs for the new `attributes`, or None if MXNet accepts none.
+    """Return inputs for the new `attributes`, or None if MXNet accepts no such inputs.
 
     The first inputs keep their shapes if possible.
     """

@@ -217,12 +217,12 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def indices(self) -> Any:
-        """Numbers of the rows with non-zero elements. Only gradients that MXNet would store as row_sparse have them."""
+        """Numbers of the rows with non-zero elements, for gradients that MXNet would store as row_sparse."""
         return self._get_sparse_part("indices")
 
     @property
     def data(self) -> Any:
-        """Rows with non-zero elements. Only gradients that MXNet would store as row_sparse have them."""
+        """Rows with non-zero elements, for gradients that MXNet would store as row_sparse."""
         return self._get_sparse_part("data")
 
     def _get_sparse_part(self, attribute: str) -> Any:

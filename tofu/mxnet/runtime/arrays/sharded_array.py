@@ -74,7 +74,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def context(self) -> Any:
-        """Context for new arrays that are split like this one."""
+        """Context for new arrays that are split like this array."""
         return ShardedContext(self.tensor)
 
     ctx = context

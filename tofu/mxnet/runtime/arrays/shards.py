@@ -37,8 +37,8 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        Number of writes to the whole array, and its digest (or None), at the last copy to the shards. They show if the
-        array has changed since.
+        Number of writes to the whole array before its last copy to the shards, and its digest or None at that moment.
+        If they differ later, the array has changed.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ShardedTensor:
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor that is split like this one. Each extent of `shape` must be 1 or equal to this tensor's."""
+        """Return a tensor that is split like this tensor. Each extent of `shape` must be 1 or this tensor's extent."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
@@ -87,7 +87,7 @@ class ShardedTensor:
         return ShardedTensor(self.name, tuple(shape), np.dtype(dtype).name, regions, self.contexts, arrays)
 
     def is_like(self, shape: Sequence[int]) -> bool:
-        """Return True if each extent of `shape` is 1 or equal to this tensor's."""
+        """Return True if each extent of `shape` is 1, or equal to the extent of this tensor."""
         return len(shape) == len(self.shape) and all(
             extent in (1, whole) for extent, whole in zip(shape, self.shape, strict=True)
         )
@@ -111,7 +111,7 @@ class ShardedTensor:
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """The first worker with each distinct region. Together, these workers store the whole tensor."""
+        """Workers that together store the whole tensor. Of workers with the same region, only the first is listed."""
         worker_by_region: dict[Region, int] = {}
         for worker, region in enumerate(self.regions):
             worker_by_region.setdefault(region, worker)

@@ -53,7 +53,8 @@ class MonitoredTensor:
     op
         Type of the operator that computes the tensor, such as "Convolution".
     inputs
-        Names of the operator's inputs, as pairs (name in Tofu, name in MXNet). Empty except for the first output.
+        Names of the operator's inputs, as pairs (name in Tofu, name in MXNet). Empty if the tensor is not the
+        operator's first output.
     """
 
     name: str
@@ -91,7 +92,7 @@ class MonitoredTensors:
 class WholeTensors:
     """Assemble whole tensors from shards, and pass them to a monitor's `callback`.
 
-    `read_variable(name)` returns a variable's whole array. Pass None if the monitor ignores inputs.
+    `read_variable(name)` returns a variable's whole array. It is None if the monitor does not want operators' inputs.
     """
 
     def __init__(

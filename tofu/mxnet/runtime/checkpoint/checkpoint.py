@@ -28,7 +28,7 @@ CPU = 1  # MXNet's code of the array's device type
 
 
 def save_shards(path: str, tensors: Mapping[str, ShardedTensor], steps: int | None = None) -> str:
-    """Write tensors by name to a file in the format of `mx.nd.save`. Return a digest of the file.
+    """Write tensors by name to a file in the format of `mx.nd.save`. Return a digest (checksum).
 
     `steps` is the optimizer's number of updates so far.
     """
@@ -97,7 +97,10 @@ class ParameterFile(Mapping[str, Any]):
         return lambda: elements
 
     def select(self, kind: str) -> ParameterFile:
-        """Return only the parameters ("arg") or only the auxiliary states ("aux"). Names lose this prefix."""
+        """Return only the parameters ("arg"), or only auxiliary states such as moving means ("aux").
+
+        Names lose this prefix.
+        """
         selection, prefix = copy(self), kind + ":"
         selection._whole = self  # keeps the file open
         names = {name.removeprefix(prefix): name for name in self.shapes if name.startswith(prefix)}

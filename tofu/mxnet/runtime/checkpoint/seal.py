@@ -36,7 +36,7 @@ class Facts:
     steps
         The optimizer's number of updates, or None without an optimizer.
     parameters
-        Only in a file of optimizer states: digest of the file of parameters.
+        Only in a file of optimizer states: the digest (checksum) of the file of parameters.
     """
 
     steps: int | None = None
@@ -45,7 +45,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Seal:
-    """The seal of a file: facts and a digest. The seal starts at byte `end`."""
+    """The seal of a file: facts and a digest (checksum). The seal starts at byte `end`."""
 
     facts: Facts
     digest: str
@@ -53,7 +53,7 @@ class Seal:
 
 
 class SealedWriter:
-    """A file for writing that computes a digest of all bytes."""
+    """A file for writing that computes a digest (checksum) of all bytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -65,7 +65,7 @@ class SealedWriter:
         return self._file.write(data)
 
     def seal(self, facts: Facts) -> str:
-        """Write `facts` and the digest at the end of the file. Return the digest."""
+        """Write `facts` and the digest (checksum) at the end of the file. Return the digest."""
         text = json.dumps(asdict(facts), sort_keys=True).encode()
         self.write(text)
         self._file.write(TAIL.pack(self._hash.digest(), len(text), MAGIC))

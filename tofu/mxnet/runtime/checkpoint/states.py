@@ -44,10 +44,10 @@ def save_states(path: str, content: Any, facts: Facts) -> None:
 
 
 def load_states(path: str | os.PathLike[str], user_classes: Collection[type]) -> tuple[Any, Seal | None]:
-    """Return the contents and the seal of a file of optimizer states.
+    """Return the contents of a file of optimizer states, and its seal (the checksum at its end).
 
-    Besides MXNet's classes, the file may contain classes in the modules of `user_classes`. Raise TofuError for a
-    damaged or wrong file. Warn if the file has no seal.
+    The file may contain objects of MXNet's classes, and of all classes in the modules that define `user_classes`. Raise
+    TofuError for a damaged or wrong file. Warn if the file has no seal.
     """
     name = os.fspath(path)
     with open_regular(name) as file:

@@ -1,4 +1,4 @@
-"""Train on several machines that exchange gradients through MXNet's distributed kvstore.
+"""Train on several machines that exchange gradients through MXNet's distributed kvstore, a store that all can read.
 
 All machines run the same plan, each on a part of the batch. Each distinct shard of a gradient is sent to a server once.
 The server sends back the sum over the machines.
@@ -49,7 +49,7 @@ class Cluster:
     def sum_gradients(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
         """Replace each gradient in `names` by its sum over all machines.
 
-        The executor may split it in another way than the executor that `share` was called with.
+        The executor may split a gradient differently from the executor that was passed to `share`.
         """
         gradients = {name: executor.gradient(name) for name in names}
         exchanged = {name: gradient.in_layout_of(self._layouts[name]) for name, gradient in gradients.items()}
@@ -67,7 +67,7 @@ class Cluster:
 
 
 def make_key() -> int:
-    """Return a new key for the kvstore. All machines get the same keys in the same order."""
+    """Return a new key for the kvstore (shared store). All machines get the same keys in the same order."""
     return next(_keys)
 
 
@@ -95,7 +95,7 @@ def compare_plans(kvstore: Any, text: str) -> None:
 
 
 def read_kvstore(kvstore: Any) -> Cluster | None:
-    """Return the machines that a kvstore connects, or None if there is only this machine.
+    """Return the machines that a kvstore (shared store) connects, or None if there is only this machine.
 
     Raise UnsupportedError for an asynchronous kvstore.
     """

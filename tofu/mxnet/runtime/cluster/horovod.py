@@ -1,7 +1,7 @@
-"""Train on several machines by Horovod. Each machine splits the model over its devices.
+"""Train on several machines with the library Horovod. Each machine splits the model over its devices.
 
-Horovod's DistributedOptimizer averages gradients between machines, and then calls MXNet's optimizer. But it accepts
-only gradients in one array. So this module lets Horovod average shard by shard, and then calls MXNet's optimizer.
+Horovod's DistributedOptimizer averages gradients between machines, and then calls MXNet's optimizer. But it only
+accepts a gradient in one array. So this module lets Horovod average shard by shard, and then calls MXNet's optimizer.
 """
 
 from __future__ import annotations

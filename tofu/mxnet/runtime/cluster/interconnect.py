@@ -29,8 +29,8 @@ class Interconnect:
     pairs
         `pairs[i][j]` is the bandwidth at which devices[i] reads from devices[j].
     levels
-        For each level, the number of parts, and the bytes per second that all GPUs together read. For 2 groups of 4
-        GPUs: ((2, 1e11), (4, 9e11)).
+        For each level of the interconnect, the number of parts and the bandwidth of all GPUs together, in bytes per
+        second. For 2 groups of 4 GPUs: ((2, 1e11), (4, 9e11)).
     """
 
     devices: tuple[int, ...]

@@ -16,7 +16,7 @@ from tofu.validation import show_with_type
 
 @dataclass(frozen=True)
 class ArrayAllocator:
-    """Allocate whole arrays for arguments, gradients and auxiliary states.
+    """Allocate whole arrays for arguments, gradients and auxiliary states (such as moving means).
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class ArrayAllocator:
     def allocate(self, name: str, old_arrays: Mapping[str, Any], key: str, stype: str = "default") -> Any:
         """Return an array for an argument, gradient or state. Return None if it needs only shards.
 
-        `old_arrays` has another executor's arrays by name. `key` is the name in `buffer`.
+        `old_arrays` has another executor's arrays by name. `key` is the array's name in `buffer`.
         """
         if name in self.shared or self.buffer is None:
             existing = old_arrays.get(name) if name in self.shared else None

@@ -27,7 +27,7 @@ _environment_lock = threading.RLock()
 class BoundGraph:
     """A graph on the devices of all workers. MXNet allocates its memory at the first use.
 
-    `variables` maps each argument and auxiliary state to its shards.
+    `variables` maps each argument and auxiliary state (such as a moving mean) to its shards.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class BoundGraph:
         return list(self.bound.outputs[: self.execution.n_model_outputs * len(self._contexts)])
 
     def output(self, position: int) -> ShardedTensor:
-        """Return an output or gradient as shards in the graph's own memory."""
+        """Return the shards of an output or gradient. They stay in the graph's memory."""
         output, workers = self.execution.outputs[position], len(self._contexts)
         tensor = self.partition.graph.tensors[output.tensor]
         regions = find_shards(self.partition.problem, output.tensor, output.layout)
@@ -86,7 +86,7 @@ class BoundGraph:
 
     @cached_property
     def state_changes(self) -> list[tuple[list[int], list[int]]]:
-        """For each device, pointers to its auxiliary states and to its outputs.
+        """For each device, pointers to its auxiliary states (such as moving means) and to its outputs.
 
         Outputs may be read only after the states have changed.
         """

@@ -158,8 +158,8 @@ class Executor:
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Run the backward pass. Write gradients to `grad_dict`, or add them if `grad_req` is "add".
 
-        `out_grads` has a gradient for every output that is not a loss. If no forward pass has run, one runs first.
-        Raise TofuError if the gradients would be wrong after a forward pass for inference.
+        `out_grads` has a gradient for every output that is not a loss. If no forward pass has run, run it first. Raise
+        TofuError if the gradients would be wrong after a forward pass for inference.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
@@ -230,7 +230,10 @@ class Executor:
         aux_params: Mapping[str, Any] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy parameters and auxiliary states into this executor's arrays. Raise TofuError for unknown names."""
+        """Copy parameters, and auxiliary states such as moving means, into this executor's arrays.
+
+        Raise TofuError for unknown names.
+        """
         arguments = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
         states = [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
         parameters = [*arguments, *states]

@@ -36,12 +36,12 @@ class MonitoredShards:
 
     @property
     def arg_arrays(self) -> Iterator[Any]:
-        """Whole arguments, in the symbol's order."""
+        """Whole arguments, in the model's order."""
         return self._gather(self._symbol.list_arguments())
 
     @property
     def aux_arrays(self) -> Iterator[Any]:
-        """Whole auxiliary states, in the symbol's order."""
+        """Whole auxiliary states (such as moving means), in the model's order."""
         return self._gather(self._symbol.list_auxiliary_states())
 
     def _gather(self, names: list[str]) -> Iterator[Any]:

@@ -62,7 +62,7 @@ class ShardedExecutor:
     Attributes
     ----------
     variables
-        Shards of all arguments, auxiliary states and output gradients, by name.
+        Shards of all arguments, auxiliary states (such as moving means) and output gradients, by name.
     gradients
         The gradients.
     """

@@ -203,7 +203,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     ) -> None:
         """Plan the model for these shapes, and allocate its shards.
 
-        Parameters keep their values. A bound `shared_module` shares its parameters and optimizer.
+        Parameters keep their values. If `shared_module` is passed, both modules share parameters and optimizer. It must
+        be bound.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")

@@ -149,8 +149,8 @@ class Module(RunningModule):
     ) -> None:
         """Set the parameters from whole arrays.
 
-        Arrays with unknown names are ignored. But as in MXNet, `allow_missing=True` refuses them unless
-        `allow_extra=True`.
+        Arrays with unknown names are ignored. But if `allow_missing` is True and `allow_extra` is False, they raise an
+        error, as in MXNet.
         """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes back what get_params returned
@@ -159,7 +159,7 @@ class Module(RunningModule):
         super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return parameters and auxiliary states, as two mappings from names to whole arrays.
+        """Return parameters and auxiliary states (such as moving means), as mappings from names to whole arrays.
 
         Before `bind`, a loaded module reads them from its checkpoint.
         """
@@ -258,9 +258,9 @@ class Module(RunningModule):
     ) -> None:
         """Create the optimizer. Its states are created at the first update.
 
-        To train on several machines, pass a synchronous distributed `kvstore` such as "dist_sync", or Horovod's
-        DistributedOptimizer. A kvstore adds the machines' gradients. Horovod averages them. Using both raises
-        UnsupportedError.
+        To train on several machines, pass a synchronous distributed `kvstore` such as "dist_sync", or the
+        DistributedOptimizer of the library Horovod. A kvstore adds the machines' gradients. Horovod averages them.
+        Using both raises UnsupportedError.
         """
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")

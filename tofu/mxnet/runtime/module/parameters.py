@@ -52,7 +52,7 @@ class LiveParameters(Mapping[str, Any]):
 
 
 class ParameterGroup(NamedTuple):
-    """Parameters or auxiliary states to fill. `arrays` has the user's arrays for them, or is None."""
+    """Parameters, or auxiliary states such as moving means, to fill. `arrays` has the user's arrays, or is None."""
 
     arrays: Mapping[str, Any] | None
     tensors: list[Tensor]
@@ -64,7 +64,7 @@ def group_parameters(
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
 ) -> list[ParameterGroup]:
-    """Return a group of the parameters in `names`, and a group of all auxiliary states."""
+    """Return a group of the parameters in `names`, and a group of all auxiliary states, such as running means."""
     for arrays in (arguments, states):
         _check_arrays(arrays)
     tensors = sorted(executor.partition.graph.tensors, key=lambda tensor: tensor.name)
@@ -89,7 +89,7 @@ def fill_parameters(
     initializer: Any,
     groups: Sequence[ParameterGroup],
 ) -> None:
-    """Fill all parameters and auxiliary states from the user's arrays or by an initializer.
+    """Fill all parameters and auxiliary states (such as running means) from the user's arrays or by an initializer.
 
     With the same seed, the initializer draws the same numbers as on one device. `attributes` may name another
     initializer for an argument.

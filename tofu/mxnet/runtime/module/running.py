@@ -141,9 +141,9 @@ class RunningModule(ShardedModule):
         return _slice_along_batch(whole, find_batch_axis(layout), self._exec_group.batch_size, self._context_count)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the gradients of the data inputs. Bind the module with inputs_need_grad=True first.
+        """Return the gradients of the data inputs. Call `bind(..., inputs_need_grad=True)` first.
 
-        `merge_multi_context` works as in `get_outputs`.
+        If `merge_multi_context` is False, each gradient is a list with a slice of the batch for each device.
         """
         if not self.inputs_need_grad:
             raise NotReadyError("The inputs have no gradients: bind with inputs_need_grad=True.")
@@ -173,7 +173,10 @@ class RunningModule(ShardedModule):
     # ---- states
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the values of the inputs in `state_names`. `merge_multi_context` works as in `get_outputs`."""
+        """Return the values of the inputs in `state_names`.
+
+        If `merge_multi_context` is False, each value is a list with a slice of the batch for each device.
+        """
         whole = [self._check_ready().variables[name].gather() for name in self._state_names]
         return whole if merge_multi_context else [self._slice_batch(array, None) for array in whole]
 
@@ -211,7 +214,7 @@ def _with_shape(desc: Any, shape: Sequence[int]) -> Any:
 
 
 def find_batch_axis(layout: str | None) -> int:
-    """Return the position of "N" in a layout, or -1. Return 0 if `layout` is None.
+    """Return the position of the batch dimension "N" in a layout, or -1. Return 0 if `layout` is None.
 
     >>> find_batch_axis("TNC")
     1

@@ -61,7 +61,7 @@ class SVRGModule(Module):
         self._mod_aux.reshape(data_shapes, label_shapes)
 
     def init_optimizer(self, kvstore: Any = "local", *args: Any, **kwargs: Any) -> None:
-        """Create the optimizer. Raise UnsupportedError for a distributed kvstore."""
+        """Create the optimizer. Raise UnsupportedError for a `kvstore` of several machines."""
         super().init_optimizer(kvstore, *args, **kwargs)
         if self._cluster is not None:
             raise UnsupportedError(
@@ -96,7 +96,7 @@ class SVRGModule(Module):
     def update_full_grads(self, train_data: Any) -> None:
         """Save the current weights, and compute the average gradient over all batches.
 
-        As in MXNet, the sum over batches starts with the previous average.
+        As in MXNet, the sum of the gradients starts with the previous average instead of zero.
         """
         module = self._mod_aux  # has the earlier weights
         copy_values(self._check_ready().variables, {name: module.executor.variables[name] for name in self._kept_names})

@@ -82,7 +82,7 @@ class ShardOptimizer:
         self._has_sparse_weight = {name: name in storages for name in list_sparse_gradients(symbol)}
 
     def borrow(self, names: Sequence[str]) -> ShardOptimizer:
-        """Return an optimizer for `names` that shares states and counts of updates with this one.
+        """Return an optimizer for `names`. It shares states and counts of updates with this optimizer.
 
         Raise TofuError for an unknown name.
         """

@@ -115,7 +115,7 @@ def check_contexts(contexts: Any, argument: str = "contexts", advice: str = "") 
 def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
     """Return the shape of each input as a tuple of integers, by name.
 
-    Raise ShapeError for invalid shapes and unknown names. The message lists `options`.
+    Raise ShapeError for invalid shapes and unknown names. The message lists the names of all options (`options`).
     """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     unknown = [f"{n}={show(shape)}{_advise_name(n, names, options)}" for n, shape in shapes.items() if n not in names]
@@ -212,7 +212,7 @@ def read_module_requests(
 ) -> dict[str, str]:
     """Return "write" or "add" for each argument that gets a gradient, by name.
 
-    A single word is for all `trained` parameters and `inputs`. In a mapping, these arguments default to "write".
+    A single word applies to all `trained` parameters and all `inputs`. In a mapping, "write" is their default.
     """
     differentiated = [name for name in names if name in {*trained, *inputs}]
     if isinstance(grad_req, str):

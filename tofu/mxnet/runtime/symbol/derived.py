@@ -19,7 +19,7 @@ from tofu.planning.settings import Settings
 
 
 class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
-    """Base class of partitioned symbols, with MXNet's methods that return another symbol."""
+    """Base class of partitioned symbols (MXNet graphs), with MXNet's methods that return another symbol."""
 
     def __init__(self, whole: Any, settings: Settings, contexts: Sequence[Any]) -> None:
         self.settings = settings

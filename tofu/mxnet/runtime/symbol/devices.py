@@ -42,7 +42,7 @@ def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tup
 
 
 def check_context(context: Any) -> None:
-    """Raise DeviceError if the context's device does not exist. None is MXNet's current context."""
+    """Raise DeviceError if the context's device does not exist. None stands for MXNet's current context."""
     if context is not None and not isinstance(context, mx.Context):
         raise DeviceError(f"ctx takes an MXNet context, not {show_with_type(context)}. Write mx.cpu() or mx.gpu(0).")
     _check_gpus_exist([context] if context is not None else [])

@@ -1,6 +1,6 @@
-"""Load symbols from files.
+"""Load models (MXNet symbols) from files.
 
-After `import tofu`, MXNet's own functions also load partitioned symbols. Otherwise, `Module.load` would run a
+After `import tofu`, MXNet's own functions also load partitioned models. Otherwise, `Module.load` would run a
 partitioned model on one device by mistake.
 """
 
@@ -71,7 +71,7 @@ def _find_version(model: dict[str, Any]) -> str:
 
 
 def shapes_as_saved(path: str) -> Any:
-    """In a `with` block, set MXNet's option for NumPy shapes to its value in a saved symbol."""
+    """In a `with` block, set MXNet's option for NumPy shapes to its value in a saved model."""
     attributes = read_model(read_text(path)).get("attrs", {})
     is_marked = isinstance(attributes, dict) and attributes.get(NUMPY_SHAPES) == ["int", 1]
     return mx.util.np_shape(True if is_marked else None)

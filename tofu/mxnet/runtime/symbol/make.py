@@ -28,7 +28,7 @@ def make_symbol(
 ) -> PartitionedSymbol:
     """Check the arguments of `tofu.partition`, and return the partitioned symbol.
 
-    If `shapes` are passed, the symbol is planned at once. `option_names` are all options, for errors about unknown
+    If `shapes` are passed, the model is planned at once. `option_names` are all options, for errors about unknown
     names.
     """
     check_symbol(symbol)

@@ -1,4 +1,4 @@
-"""Write and read the settings and the plan of a partitioned symbol in the symbol's JSON.
+"""Write and read the settings and the plan of a partitioned model (symbol) in the model's JSON.
 
 MXNet ignores the attribute in which they are stored.
 """
@@ -38,7 +38,7 @@ SavedPartition = tuple[Any, Settings, tuple[Any, ...]]
 def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: Plan | None) -> str:
     """Add settings, contexts and plan to a model's JSON.
 
-    If `plan` is None, add `settings.saved` instead.
+    If `plan` is None, add the plan in `settings.saved`.
     """
     model = json.loads(text)
     plan = plan or settings.saved
@@ -55,9 +55,9 @@ def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: 
 
 
 def read_partition(text: str) -> SavedPartition | None:
-    """Return the model, the settings and the contexts in a partitioned symbol's JSON.
+    """Return the model, the settings and the contexts in a partitioned model's JSON.
 
-    Return None for an ordinary symbol. Raise TofuError for damaged text.
+    Return None for an ordinary model. Raise TofuError for damaged text.
     """
     try:
         model = parse_json(text)

@@ -145,7 +145,8 @@ class PartitionedSymbol(DerivedSymbols):
         Parameters
         ----------
         values
-            Arrays for inputs, parameters and auxiliary states, by name. All others are random.
+            Arrays for inputs, parameters and auxiliary states (such as moving means), by name. All other arrays are
+            random.
         grad_req
             The gradients to compute, as in `mx.sym.Symbol.simple_bind`.
         dtype

@@ -98,7 +98,7 @@ def verify_symbol(
     seed: int,
     report: Report,
 ) -> Agreement:
-    """Run a partitioned symbol on one device and on the workers, and compare the results.
+    """Run a partitioned model on one device and on the workers, and compare the results.
 
     For the arguments, see `PartitionedSymbol.verify`. `report` is called with the name of each stage.
     """
