@@ -4,7 +4,7 @@ import pytest
 
 from tofu.errors import TofuError
 from tofu.simulation import list_machines, read_machine
-from tofu.simulation.machine import FOLDER, make_topology
+from tofu.simulation.machine import FOLDER, find_interconnect, make_topology
 
 
 @pytest.mark.parametrize("name", list_machines())
@@ -88,3 +88,11 @@ def test_broken_files_are_refused(defect, tmp_path):
     with pytest.raises(TofuError, match="is not a machine") as raised:
         read_machine(path)
     assert message in str(raised.value)
+
+
+def test_an_interconnect_may_be_a_machine():
+    machine = read_machine("2x8xH100")
+    for topology in (machine, "2X8xH100", FOLDER / "2x8xH100.json"):
+        assert find_interconnect(topology, 8) == make_topology(machine, 8)
+    for other in (None, [1e9], "levels.json"):
+        assert find_interconnect(other, 8) is other

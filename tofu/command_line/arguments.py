@@ -7,8 +7,6 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from tofu.errors import TofuError
-from tofu.search.topology import Topology, read_topology
-from tofu.simulation.machine import is_machine, make_topology, read_machine
 
 MOST_DIGITS = 9  # a longer number is read as the name of an axis
 
@@ -26,22 +24,12 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def read_interconnect(text: str | None, workers: int | None) -> Topology | None:
-    """Return the interconnect between `workers` devices.
-
-    `text` has bandwidths such as `10e9,50e9`, or is the path of a JSON file with levels or a machine, or a machine's
-    name.
-    """
-    if text is None:
-        return None
-    if workers is not None and is_machine(text):
-        return make_topology(read_machine(text), workers)
+def read_bandwidths(text: str | None) -> list[float] | str | None:
+    """Return the numbers in a text such as `10e9,50e9`, or another text unchanged."""
     try:
-        return read_topology([float(bandwidth) for bandwidth in text.split(",")])
-    except ValueError as error:
-        if isinstance(error, TofuError):
-            raise
-        return read_topology(text)
+        return None if text is None else [float(bandwidth) for bandwidth in text.split(",")]
+    except ValueError:
+        return text
 
 
 def read_hints(texts: Sequence[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tofu.command_line.arguments import read_hints, read_interconnect
+from tofu.command_line.arguments import read_bandwidths, read_hints
 from tofu.errors import TofuError
 from tofu.planning.settings import DEFAULTS, OPTIONS, Option
 from tofu.report.picture import check_picture
@@ -69,6 +69,7 @@ SPELLED = {
 # Functions that convert a text of the command line to an argument of `tofu.partition`.
 READERS: dict[str, Callable[[Any], Any]] = {
     "hints": lambda texts: read_hints(texts) or None,
+    "topology": read_bandwidths,
 }
 
 
@@ -90,8 +91,6 @@ def pop_planning(command_options: dict[str, Any]) -> tuple[int | None, dict[str,
     texts = {name: command_options.pop(name) for name in OPTIONS if name in command_options}
     options = {name: READERS[name](text) if name in READERS else text for name, text in texts.items()}
     workers = DEFAULT_WORKERS if workers is None and options["plan"] is None else workers
-    if "topology" in options:
-        options["topology"] = read_interconnect(options["topology"], workers)
     return workers, options
 
 

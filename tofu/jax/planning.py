@@ -18,6 +18,7 @@ from tofu.plan import Plan
 from tofu.planning.progress import show_progress
 from tofu.planning.settings import OPTIONS, Settings, read_options
 from tofu.search.topology import read_arrangement
+from tofu.simulation.machine import find_interconnect
 from tofu.validation import MOST_WORKERS
 
 PLANNING_OPTIONS = tuple(name for name in OPTIONS if name != "for_training")
@@ -130,7 +131,11 @@ def read_settings(workers: int | None, options: Mapping[str, Any], mesh: Mesh | 
     for the first option that is wrong or contradicts another option.
     """
     check_names(options)
-    values = read_options({**options, "hints": _read_specs(options["hints"], mesh)} if "hints" in options else options)
+    values = dict(options)
+    topology = values.pop("topology", None)
+    if "hints" in values:
+        values["hints"] = _read_specs(values["hints"], mesh)
+    values = read_options(values)
     plan: Plan | None = values.get("plan")
     if workers is None and plan is not None:
         workers = plan.workers
@@ -141,7 +146,7 @@ def read_settings(workers: int | None, options: Mapping[str, Any], mesh: Mesh | 
             f"The plan is for {plan.workers} workers, and workers= asks for {workers}. Use as many as the plan has, or leave plan= out, "
             "and one for these is searched."
         )
-    settings = Settings(workers, **values)
+    settings = Settings(workers, **values, **read_options({"topology": find_interconnect(topology, workers)}))
     settings.check()
     return settings
 

@@ -71,8 +71,9 @@ def partition(
         reports how far it may be from the best plan. The limit counts operations, so that every run finds the same
         plan.
     topology
-        Bandwidth of each level of the interconnect in bytes per second, the top level first. A list or a JSON file
-        (docs/search.md). The search then minimises seconds instead of bytes.
+        The interconnect: the name of a machine such as "2x8xH100", the path of a JSON file, or a list with the
+        bandwidth of each level in bytes per second, the top level first (docs/search.md). The search then minimises
+        seconds instead of bytes.
     memory_limit
         The largest allowed memory of a worker (`plan.worker_bytes`), in bytes or as text such as "12GB". Tofu then may
         replicate any tensor, and uses the plan with the least communication that fits.

@@ -212,6 +212,15 @@ def make_topology(machine: Machine, workers: int) -> Topology:
     return Topology(tuple(levels))
 
 
+def find_interconnect(topology: Any, workers: int) -> Any:
+    """Return the interconnect between `workers` devices if `topology` is a machine, its name or its file.
+
+    Otherwise, return `topology` unchanged.
+    """
+    is_name = isinstance(topology, (str, Path)) and is_machine(str(topology))
+    return make_topology(read_machine(topology), workers) if is_name or isinstance(topology, Machine) else topology
+
+
 def list_known() -> str:
     """Return a sentence that names the known machines."""
     return f"Known machines are {', '.join(list_machines())}; `python -m tofu calibrate` measures this one."

@@ -28,6 +28,7 @@ from tofu.mxnet.frontend.symbol_text import GROUP_KEY
 from tofu.mxnet.settings import MXNET_OPTIONS, MXNetSettings
 from tofu.plan import Plan
 from tofu.planning.settings import Settings, read_options
+from tofu.simulation.machine import find_interconnect
 from tofu.validation import MOST_WORKERS, show, show_with_type
 
 logger = logging.getLogger("tofu")
@@ -83,8 +84,11 @@ def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None)
 
 def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **options: Any) -> Settings:
     """Check the options of `tofu.partition`, and return them as settings."""
+    topology = options.pop("topology", None)
     checked = read_options(options, MXNET_OPTIONS)
-    settings = MXNetSettings(count_workers(ngpus, contexts, checked.get("plan")), **checked)
+    workers = count_workers(ngpus, contexts, checked.get("plan"))
+    checked |= read_options({"topology": find_interconnect(topology, workers)})
+    settings = MXNetSettings(workers, **checked)
     settings.check()
     return settings
 
