@@ -19,7 +19,7 @@ from tofu.validation import show
 DEFAULT_SEARCH_SECONDS = 10.0
 LONGEST_SEARCH_SECONDS = 10**7  # four months
 NO_KNOWN_COST = 2**63 - 1
-EFFORT_FOR_EQUAL_LAYERS = 0.5
+EFFORT_FOR_EQUAL_LAYERS = 0.85
 """Share of the effort for plans that split all repeated layers alike."""
 
 Progress = Callable[[str, int, int], None]
