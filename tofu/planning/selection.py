@@ -197,7 +197,8 @@ def _search(problems: Sequence[Problem], settings: Settings) -> Selection:
     open_ends = [solution for solution in proving if not _is_closed(solution, known_cost)]
     if algorithm.is_search and open_ends:
         promising = [min(open_ends, key=attrgetter("cost")).choices.problem]
-        if is_free:  # the first search tied all layers, in a share of the time
+        if is_free and not any(_is_surpassed(solution, known_cost) for solution in found):
+            # The first search tied all layers, in a share of the time.
             resumed = replace(effort, refines_start=bool(found))
             candidates += _solve(promising, settings, resumed, known=candidates, starts=found)[0]
         split = _split_evenly_with_free_memory if is_free else Problem.split_evenly
@@ -217,6 +218,11 @@ def _is_closed(solution: Solution, known_cost: int) -> bool:
     return any(
         known_cost <= NEARLY_OPTIMAL * proof.lower_bound for proof in solution.proofs if proof.lower_bound is not None
     )
+
+
+def _is_surpassed(solution: Solution, known_cost: int) -> bool:
+    # True if all plans that were searched cost more.
+    return any(proof.lower_bound is not None and proof.lower_bound > known_cost for proof in solution.proofs)
 
 
 def _describe_orders(problems: Sequence[Problem], planned: int | None = None) -> str:
