@@ -5,6 +5,7 @@ import pytest
 from jax import lax
 
 import tofu.jax
+from tests.jax.comparison import check_step
 from tofu.jax.frontend.versions import in_double_precision
 
 CASTS = [  # types before and after, and the extent of the last dimension
@@ -40,6 +41,31 @@ def test_random_numbers_of_narrow_types_equal_one_device(dtype, generator):
     ours, expected = tofu.jax.partition(step, 3, (jnp.uint32(3),))(jnp.uint32(3)), jax.jit(step)(jnp.uint32(3))
     assert ours.dtype == expected.dtype == dtype
     np.testing.assert_array_equal(np.asarray(ours, np.float32), np.asarray(expected, np.float32))
+
+
+@pytest.mark.parametrize(("partitionable", "impl"), [(True, "threefry2x32"), (False, "threefry2x32"), (True, "rbg")])
+@pytest.mark.parametrize(("workers", "dimension"), [(2, 0), (3, 0), (4, 1), (8, 1)])
+def test_workers_draw_the_bits_of_their_shards(partitionable, impl, workers, dimension):
+    def draw(key):
+        bits = [jax.random.bits(key, (24, 16), f"uint{width}") for width in (8, 16, 32)]
+        rows = jax.vmap(lambda key: jax.random.bits(key, (16, 3)))(jax.random.split(key, 24))
+        return *bits, rows, jnp.where(jax.random.bernoulli(key, 0.5, (24, 16)), 1.0, 0.0)
+
+    with jax.threefry_partitionable(partitionable):
+        key = jax.random.key(3, impl=impl)
+        names = tofu.jax.partition(draw, workers, (key,)).plan.operators if impl == "threefry2x32" else ()
+        hints = {name: f"i{dimension}" for name in names if name.startswith("random_bits")}
+        check_step(draw, workers, key, rtol=0, atol=0, hints=hints)
+
+
+def test_dropout_needs_no_memory_for_the_bits_of_other_workers():
+    def drop(x, key):
+        return jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x, 0)
+
+    x = jnp.ones((1024, 512))
+    made = tofu.jax.partition(drop, 8, (x, jax.random.key(0)))
+    temporaries = made.lower_leaves().compile().memory_analysis().temp_size_in_bytes
+    assert temporaries <= 3.1 * x.nbytes / 8  # 32 x.nbytes / 8 if each worker draws all bits
 
 
 @pytest.mark.parametrize("workers", [2, 4])

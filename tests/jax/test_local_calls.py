@@ -45,6 +45,21 @@ def test_lookups_with_an_index_of_a_dimension_that_they_read_completely(mode):
     check_step(step, 3, table, indices, rtol=0, atol=0, hints={"table": 0})
 
 
+def test_dimensions_may_be_ranges():
+    numbers = lax.GatherDimensionNumbers(range(1, 2), range(1), range(1))
+    scattered = lax.ScatterDimensionNumbers(range(1, 2), range(1), range(1))
+    convolved = lax.ConvDimensionNumbers(range(3), range(3), range(3))
+
+    def step(x, rows):
+        found = lax.gather(x, rows, numbers, slice_sizes=(1, 8))
+        window = lax.conv_general_dilated(x[None], x.T[:6, :, None], (1,), "SAME", dimension_numbers=convolved)
+        return found, lax.scatter_add(x, rows, found, scattered), jnp.max(x, axis=range(1)), window
+
+    x, rows = np.arange(96.0, dtype=np.float32).reshape(12, 8), np.array([[0], [3], [5], [5]])
+    for workers in (2, 3):
+        check_step(step, workers, x, rows, hints={"x": 0})
+
+
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "int32", "bool"])
 def test_maximum_and_minimum_with_nan_equal_one_device(dtype):
     """Guard against XLA's maximum over devices, which drops NaN."""

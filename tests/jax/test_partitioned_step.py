@@ -298,3 +298,16 @@ def test_planning_and_the_first_step_show_progress(capsys, monkeypatch):
         assert text in shown
     step(jnp.ones((64, 64)))
     assert capsys.readouterr().err == ""
+
+
+def test_a_jitted_step_donates_what_it_donates_on_one_device():
+    def step(state, x):
+        return jax.tree.map(lambda w: w + x.sum(), state), x.mean()
+
+    state, x = {"w": jnp.ones((64, 32)), "b": jnp.ones(32)}, jnp.arange(32.0)
+    for donate_argnums, is_donated in ((), False), (0, True):
+        made = tofu.jax.partition(jax.jit(step, donate_argnums=donate_argnums), 4, (state, x))
+        placed = made.place(state)
+        following, _ = made(placed, x)
+        assert [w.is_deleted() for w in jax.tree.leaves(placed)] == [is_donated] * 2
+        np.testing.assert_allclose(following["w"], state["w"] + x.sum())

@@ -141,7 +141,8 @@ def partition(
         A tuple of the step's arguments, or of their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`). If it
         is left out, the step is planned at its first call.
     donate_argnums
-        The positions of arguments whose memory the step may reuse, as in `jax.jit`.
+        The positions of arguments whose memory the step may reuse, as in `jax.jit`. If `step` is a result of `jax.jit`,
+        the default is its `donate_argnums`.
     uneven
         Which arrays may be stored in overlapping shards (`UnevenArray`), if the devices cannot divide them equally:
 
@@ -205,7 +206,7 @@ def partition(
         report("")
         made = plan_step(source, settings, engine=engine)
         report(f"writing the program of {len(devices)} workers")
-        partitioned = PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums, uneven)
+        partitioned = PartitionedStep(step, made, made.training.make_mesh(devices), uneven)
     if uneven is None and (names := partitioned.uneven_state):
         logger.warning(
             "%d devices cannot share %s equally, so these arrays of the state are stored as tofu.jax.UnevenArray. Orbax and other "

@@ -77,7 +77,6 @@ class PartitionedStep:
         step: Callable[..., Any],
         partition: Partition,
         mesh: Mesh,
-        donate_argnums: int | Sequence[int],
         uneven: str | None = None,
     ) -> None:
         native: Native = partition.source.native
@@ -93,7 +92,7 @@ class PartitionedStep:
         self._transformable_by_jaxpr: dict[core.ClosedJaxpr, Callable[..., list[Any]]] = {}
         self._step_by_transformation: dict[tuple[Transformation, core.ClosedJaxpr], PartitionedStep] = {}
         self._is_compiled = False
-        self._donate_argnums, self._donated = donate_argnums, native.donated
+        self._donated = native.donated
         self._program, self._jitted = program, program.compile(mesh, self._donated)
         names = [native.name_tensor(partition.graph, number) for number in native.step.inputs]
         self._arguments = StepArguments(step, native, names)
@@ -200,7 +199,7 @@ class PartitionedStep:
             source = read_step(function, argument_shapes)
             settings = choose_settings(self.partition, source)
             partition = plan_step(source, settings, engine=make_engine(self.uneven))
-            step = PartitionedStep(function, partition, self.mesh, (), self.uneven)
+            step = PartitionedStep(function, partition, self.mesh, self.uneven)
             self._step_by_transformation[transformation, jaxpr] = step
         return self._step_by_transformation[transformation, jaxpr]
 
@@ -218,9 +217,10 @@ class PartitionedStep:
             struct if isinstance(sharding, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
             for leaf, struct, sharding in zip(leaves, structs, self._argument_shardings, strict=True)
         ]
-        donated_arguments = self._native.list_arguments(self._donate_argnums)
         trees = variant.arguments_tree, variant.results_tree
-        return lower_program(self._program, self.mesh, self.name, trees, leaves, self._constants, donated_arguments)
+        return lower_program(
+            self._program, self.mesh, self.name, trees, leaves, self._constants, self._native.donated_arguments
+        )
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
@@ -342,7 +342,7 @@ class PartitionedStep:
             raise UnsupportedError(f"topology= cannot differ from {self.name}, which uses the same devices. Remove it.")
         source = donate(read_step(step, tuple(example_args), self._native.has_static_numbers), donate_argnums)
         partition = plan_on_same_state(self.partition, self.name, source, part, options, make_engine(self.uneven))
-        return PartitionedStep(step, partition, self.mesh, donate_argnums, self.uneven)
+        return PartitionedStep(step, partition, self.mesh, self.uneven)
 
     @in_planned_precision
     def simulate(self, machine: Any, states: int = 0) -> Simulation:

@@ -122,7 +122,7 @@ class PlanComparison:
     def lower_plan(self, **changed_settings: Any) -> tuple[Any, Plan]:
         """Plan the step with changed settings. Return the step, prepared for compilation, and the plan."""
         partition = plan_step(self._source, replace(self._settings, **changed_settings), engine=JAX_LIMITING_ARGUMENTS)
-        step = PartitionedStep(self.step, partition, partition.training.make_mesh(self._devices), ())
+        step = PartitionedStep(self.step, partition, partition.training.make_mesh(self._devices))
         return step.lower_leaves(), partition.plan
 
     def peer(self, peer: Peer, name: str) -> PlanRow:

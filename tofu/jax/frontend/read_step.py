@@ -35,6 +35,7 @@ from tofu.jax.frontend.static_leaves import (
 from tofu.jax.frontend.trace import Traced, trace_step
 from tofu.jax.frontend.trees import are_alike, check_tree
 from tofu.jax.frontend.value_types import find_dtype
+from tofu.jax.frontend.versions import list_donated
 from tofu.validation import show, show_with_type
 
 EXAMPLE_ARGUMENTS = (
@@ -83,6 +84,12 @@ class Native:
             raise UnsupportedError(f"donate_argnums has {wrong[0]}; the step has arguments 0 to {count - 1}.")
         return sorted({int(n) % count for n in arguments})
 
+    @property
+    def donated_arguments(self) -> tuple[int, ...]:
+        """The arguments whose memory the step may reuse completely."""
+        donated, count = set(self.donated), len(self.arguments_tree.children())
+        return tuple(n for n in range(count) if (leaves := self.list_leaves(n)) and donated.issuperset(leaves))
+
     def list_leaves(self, positions: Any) -> list[int]:
         """Return the positions of all arrays in the arguments at `positions`."""
         begins = list(accumulate((tree.num_leaves for tree in self.arguments_tree.children()), initial=0))
@@ -96,8 +103,13 @@ def check_arguments(example_args: Any) -> None:
 
 
 def donate(source: Source, arguments: Any) -> Source:
-    """Allow a step to reuse the memory of some arguments (`donate_argnums`)."""
-    return replace(source, native=replace(source.native, donated=tuple(source.native.list_leaves(arguments))))
+    """Allow a step to reuse the memory of some arguments (`donate_argnums`).
+
+    By default, these are the arguments that a `jax.jit(step, donate_argnums=...)` donates.
+    """
+    native = source.native
+    donated = native.list_leaves(arguments) or list_donated(native.jaxpr.jaxpr)
+    return replace(source, native=replace(native, donated=tuple(donated)))
 
 
 @collect_rarely()
@@ -165,7 +177,8 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
     )
     double = bool(jax.config.jax_enable_x64)
     trees = structure, traced.results_tree
-    return Source(graph, Native(step, step, traced.jaxpr, tensor_of, *trees, tuple(all_names), static_numbers, double))
+    native = Native(step, step, traced.jaxpr, tensor_of, *trees, tuple(all_names), static_numbers, double)
+    return Source(graph, native)
 
 
 def _explain_failure(function: Callable[..., Any], arguments: tuple[Any, ...], error: Exception) -> None:

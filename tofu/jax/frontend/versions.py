@@ -84,7 +84,24 @@ def is_constraint(equation: JaxprEqn) -> bool:
 
 def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
     """Return the parameters of a JAX operation, with None in place of shardings."""
-    return {name: None if name.endswith("sharding") else value for name, value in equation.params.items()}
+    return {name: None if name.endswith("sharding") else _as_tuples(value) for name, value in equation.params.items()}
+
+
+def _as_tuples(value: Any) -> Any:
+    """Replace a `range` by a tuple, also in a named tuple such as `lax.GatherDimensionNumbers`."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_as_tuples, value))
+    return tuple(value) if isinstance(value, range) else value
+
+
+def list_donated(jaxpr: Jaxpr) -> list[int]:
+    """Return the inputs whose memory a step may reuse because it is a `jax.jit(step, donate_argnums=...)`."""
+    if len(jaxpr.eqns) != 1:
+        return []
+    (call,) = jaxpr.eqns
+    flags = call.params.get("donated_invars", ())
+    donated = {id(variable) for variable, is_donated in zip(call.invars, flags, strict=False) if is_donated}
+    return [position for position, variable in enumerate(jaxpr.invars) if id(variable) in donated]
 
 
 def as_closed(jaxpr: ClosedJaxpr | Jaxpr, constants: Sequence[Any] = ()) -> ClosedJaxpr:

@@ -76,7 +76,7 @@ def verify_step(
     with in_precision(double):
         partition = plan_step(source, settings, engine=engine)
         mesh = partition.training.make_mesh(list_devices(settings.workers))
-        partitioned = PartitionedStep(step, partition, mesh, ())
+        partitioned = PartitionedStep(step, partition, mesh)
         seconds = {"planning": time.monotonic() - start_time}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
