@@ -112,6 +112,7 @@ def scoped():
     [
         (lambda row, line: row, "encoder/inner_0/dot_general"),
         (lambda row, line: "encoder/inner_0", "encoder/inner_0/dot_general"),
+        (lambda row, line: "inner_0", "encoder/inner_0/dot_general"),
         (lambda row, line: "encoder", "encoder/inner_0/dot_general"),
         (lambda row, line: line, "encoder/inner_0/dot_general"),
         (lambda row, line: line.rpartition("/")[2], "encoder/inner_0/dot_general"),

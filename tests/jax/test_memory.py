@@ -126,7 +126,7 @@ def test_plans_above_the_memory_limit_are_marked(caplog):
     assert over.plan.optimality.startswith("predicted to need")
     assert "within" not in over.plan.optimality
     assert "is predicted to need 384.0 KiB on a worker" in caplog.text
-    assert f"`python -m tofu memory MODEL --device-memory {needed - 1}B` finds the number of workers" in caplog.text
+    assert f"`python -m tofu memory MODEL --device-memory {needed - 1}B` looks for a number of workers" in caplog.text
     assert tofu.jax.partition(*asked, memory_limit=needed).plan.optimality.startswith("the best within")
     donated = tofu.jax.partition(*asked, memory_limit=needed - 1, donate_argnums=0)
     assert donated.plan.optimality.startswith("the best within")

@@ -54,13 +54,16 @@ def list_members(graph: Graph, name: str) -> list[Operator]:
     """Return the operators of the layer `name`, or [] if no layer has this name.
 
     `name` is a name in the first column of a printed plan, a scope such as `encoder`, or a source line such as
-    `train.py:7`. A scope also contains the operators of inner scopes, such as `encoder/block_0`.
+    `train.py:7`. A scope also contains the operators of inner scopes, such as `encoder/block_0`. The end of a scope is
+    enough, such as `block_0`, if no other scope ends like this.
     """
     operators = [operator for operator in graph.operators if not operator.is_inner]
     layer = next((number for number, layer_name in name_layers(graph).items() if layer_name == name), None)
     if layer is not None:
         return [graph.operators[position] for position, number in enumerate(find_layers(graph)) if number == layer]
-    in_scope = [operator for operator in operators if f"{operator.scope}/".startswith(f"{name}/")]
+    ends = [scope for scope in list_scopes(graph) if _ends_with(scope, name)]
+    scope = ends[0] if len(ends) == 1 else name
+    in_scope = [operator for operator in operators if f"{operator.scope}/".startswith(f"{scope}/")]
     return in_scope or [operator for operator in operators if operator.line and _ends_with(operator.line, name)]
 
 

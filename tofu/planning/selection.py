@@ -147,7 +147,7 @@ def _describe_misfit(needed: int, limit: int) -> str:
     return (
         f"The plan is predicted to need {format_bytes(needed)} on a worker, and the memory limit is {format_limit(limit)}. More workers, a "
         "smaller batch, jax.checkpoint or donated arguments need less. "
-        f"`python -m tofu memory MODEL --device-memory {write_size(limit)}` finds the number of workers that is enough."
+        f"`python -m tofu memory MODEL --device-memory {write_size(limit)}` looks for a number of workers that is enough."
     )
 
 
