@@ -340,7 +340,7 @@ class _GraphBuilder:
                 origin=equation,
                 find_line=equation.line.find,
                 scope=find_user_scope(equation.scope),
-                is_gradient="transpose(" in equation.scope,
+                is_gradient=equation.is_gradient,
             )
         )
 
