@@ -5,10 +5,14 @@ import numpy as np
 import pytest
 
 import tofu
-from tofu.errors import ArgumentTypeError
+from tofu.errors import ArgumentTypeError, UnsupportedError
 from tofu.mxnet.runtime.symbol.devices import resolve_contexts
 
 NET = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+
+
+def step_of_jax(state, batch):
+    return state * batch
 
 
 def test_symbols_are_partitioned():
@@ -49,6 +53,21 @@ def test_other_models_are_refused(model, monkeypatch):
     monkeypatch.delitem(sys.modules, "mxnet")
     with pytest.raises(ArgumentTypeError, match=r"takes an mx\.sym\.Symbol, a Gluon block, or a training step for JAX"):
         tofu.partition(model, 4)
+
+
+@pytest.mark.parametrize(("arguments", "shapes"), [((4, (1, 2)), {}), ((4,), {"data": (4, 6)}), ((), {"workers": 4})])
+def test_frontiers_of_jax_steps_are_refused(arguments, shapes):
+    with pytest.raises(
+        UnsupportedError, match=r"frontier is for an MXNet symbol, and .*step.* is a step for JAX\. For a"
+    ):
+        tofu.frontier(step_of_jax, *arguments, **shapes)
+
+
+def test_frontiers_take_shapes_by_name():
+    with pytest.raises(ArgumentTypeError, match=r"was called with \(4, 6\)\. Pass only the shapes by name: .*data="):
+        tofu.frontier(NET, 2, (4, 6))
+    with pytest.raises(ArgumentTypeError, match="was called without the number of devices"):
+        tofu.frontier(NET, data=(4, 6))
 
 
 def test_ngpus_and_workers_together_are_refused():

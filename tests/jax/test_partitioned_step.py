@@ -12,11 +12,13 @@ import tofu.jax
 from tests.jax.comparison import assert_close
 from tests.models.jax.plain import STEPS
 from tofu.errors import PlanError, ShapeError, UnsupportedError
+from tofu.graph import Phase, find_phases
 from tofu.jax.backend.collectives import RULES
 from tofu.jax.frontend.versions import in_precision
 from tofu.plan import Plan
 from tofu.planning import progress
 from tofu.program.collectives import AllReduce
+from tofu.report.layers import list_layers
 
 
 def test_state_is_placed_as_planned_and_returned_in_place():
@@ -97,6 +99,31 @@ def test_page_and_table_explain_the_plan(tmp_path):
     assert shown.startswith(f"{operator}, split in every round along")
     assert re.search(r"It is at \S+plain\.py:\d+\.$", shown)
     assert "(as planned)" in table
+
+
+def test_transfers_are_listed_in_the_phases_of_training():
+    def step(weights, batch):
+        x, y = batch
+
+        def loss(weights):
+            return jnp.mean((jnp.tanh(x @ weights["up"]) @ weights["down"] - y) ** 2)
+
+        value, gradients = jax.value_and_grad(loss)(weights)
+        norm = jnp.sqrt(sum(jnp.sum(g * g) for g in gradients.values()))
+        return {name: w - 0.1 * gradients[name] / norm for name, w in weights.items()}, value
+
+    weights = {"up": jnp.ones((192, 256)), "down": jnp.ones((256, 64))}
+    made = tofu.jax.partition(step, 4, (weights, (jnp.ones((320, 192)), jnp.ones((320, 64)))))
+    graph = made.partition.graph
+    phases = {operator.name: phase for operator, phase in zip(graph.operators, find_phases(graph), strict=True)}
+    assert [phases[name] for name in ("dot_general", "tanh", "dot_general_1")] == [Phase.FORWARD] * 3
+    assert [phases[name] for name in ("dot_general_2", "dot_general_3", "dot_general_4")] == [Phase.BACKWARD] * 3
+    assert [phases[name] for name in ("sqrt", "sub_2", "sub_3")] == [Phase.UPDATE] * 3
+    layers = list_layers(made.partition)
+    found = {transfer.tensor: transfer.phase for layer in layers for transfer in layer.transfers}
+    assert set(found.values()) == set(Phase)
+    assert all(phases[name] is phase for name, phase in found.items() if name in phases)
+    assert sum(layer.moved_bytes for layer in layers) == made.plan.communication_bytes
 
 
 def test_a_lowered_step_compiles_from_shapes_and_runs():

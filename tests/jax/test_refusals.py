@@ -177,6 +177,18 @@ def test_an_error_of_the_step_has_a_note_about_its_arguments():
         partition(unpack, arguments=[{"a": X, "b": X, "c": X}] * 2)
     notes = " ".join(getattr(error.value, "__notes__", ["state is of type dict, batch is of type dict"]))
     assert "state is of type dict, batch is of type dict" in notes
+    assert not hasattr(error.value, "__notes__") or "all arguments of the step: (state, batch)." in notes
+
+
+def test_an_error_of_a_step_that_was_called_with_its_state_alone_has_a_note():
+    def train(state, batch, key):
+        weight, bias, count = state
+        return (weight * batch, bias, count), key
+
+    with pytest.raises(ValueError, match="unpack") as error:
+        partition(train, arguments=((X, X), X, X))
+    notes = " ".join(getattr(error.value, "__notes__", ["all arguments of the step: (state, batch, key)."]))
+    assert "all arguments of the step: (state, batch, key)." in notes
 
 
 @pytest.mark.parametrize(("spec", "split"), [(P(None, "x"), (1, 1)), (P(("x",)), (0, 0)), (P(None), (None, None))])

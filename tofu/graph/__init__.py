@@ -4,6 +4,7 @@ from tofu.graph.layers import (
     choose_main_operator,
     find_layers,
     find_operator,
+    find_phases,
     find_similar_operators,
     is_backward,
     list_scopes,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from tofu.errors import find_similar_names
-from tofu.graph.semantic import Graph, Operator
+from tofu.graph.semantic import Graph, Operator, Phase
 
 
 def find_layers(graph: Graph) -> list[int]:
@@ -101,6 +101,26 @@ def find_similar_operators(graph: Graph, name: str, count_points: Callable[[Oper
 def is_backward(operator: Operator) -> bool:
     """Return True if an operator computes gradients."""
     return operator.forward is not None or operator.is_gradient
+
+
+def find_phases(graph: Graph) -> list[Phase]:
+    """Return the phase of each operator.
+
+    A JAX step is one program without phases. In its graph, an operator that computes gradients is in the backward phase,
+    and any other operator that reads a gradient, or a result of such an operator, is in the update phase.
+    """
+    phases: list[Phase] = []
+    depends_on_gradient: set[int] = set()
+    for operator in graph.operators:
+        phase = operator.phase
+        if phase is Phase.FORWARD and is_backward(operator):
+            phase = Phase.BACKWARD
+        elif phase is Phase.FORWARD and not depends_on_gradient.isdisjoint(operator.inputs):
+            phase = Phase.UPDATE
+        if phase is not Phase.FORWARD:
+            depends_on_gradient.update(operator.outputs)
+        phases.append(phase)
+    return phases
 
 
 def choose_main_operator(operators: Sequence[Operator], count_points: Callable[[Operator], int]) -> Operator:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tofu.errors import InfeasibleError, PlanError
+from tofu.engines import JAX, MXNET, find_engine
+from tofu.errors import ArgumentTypeError, InfeasibleError, PlanError, UnsupportedError
 from tofu.formatting import align, format_bytes, format_seconds, list_some
 from tofu.mxnet.planning import read_trained
 from tofu.mxnet.runtime.symbol.arguments import read_settings, read_shapes
@@ -27,6 +28,7 @@ from tofu.search import Problem
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, SEARCHES
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 from tofu.sizes import format_limit
+from tofu.validation import show
 
 DATA_PARALLEL = "data-parallel"
 MOST_NAMES = 3  # names in a row of the table
@@ -155,8 +157,8 @@ def _describe_difference(last_plan: Plan, plan: Plan) -> str:
 
 def frontier(
     symbol: Any,
-    ngpus: int,
-    *,
+    ngpus: int | None = None,
+    *arguments: Any,
     hints: Mapping[str, Any] | None = None,
     algorithm: str = DEFAULT_ALGORITHM,
     search_seconds: float = DEFAULT_SEARCH_SECONDS,
@@ -173,6 +175,8 @@ def frontier(
     ----------
     symbol, ngpus, hints, algorithm, search_seconds, undescribed, topology
         As in `tofu.partition`.
+    *arguments
+        Not accepted. A step for JAX, with its example arguments, raises UnsupportedError.
     **shapes
         The shape of each input, by name.
 
@@ -193,6 +197,7 @@ def frontier(
     >>> len(tofu.frontier(net, 2, data=(4, 6)).points) >= 1
     True
     """
+    _check_model(symbol, ngpus, arguments)
     settings = read_settings(
         ngpus,
         hints=hints,
@@ -203,6 +208,20 @@ def frontier(
         cache=False,
     )
     return trace_frontier(symbol, read_shapes(symbol, shapes, ("ngpus", *(frontier.__kwdefaults__ or ()))), settings)
+
+
+def _check_model(model: Any, ngpus: Any, arguments: Sequence[Any]) -> None:
+    if find_engine(model) is JAX:
+        raise UnsupportedError(
+            f"tofu.frontier is for {MXNET.model}, and {show(model)} is {JAX.model}. For a step, memory_limit= of tofu.jax.partition finds "
+            "the plan that fits, and `python -m tofu compare` shows the plans that need no more memory than data parallelism and FSDP."
+        )
+    if ngpus is None or arguments:
+        received = f"with {show(arguments[0])}" if arguments else "without the number of devices"
+        raise ArgumentTypeError(
+            f"tofu.frontier takes a symbol and the number of devices, and was called {received}. Pass only the shapes by name: "
+            "tofu.frontier(symbol, 8, data=(64, 784))."
+        )
 
 
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:

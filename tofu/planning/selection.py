@@ -152,11 +152,12 @@ def _describe_misfit(needed: int, limit: int) -> str:
 
 
 def _apply_users_plan(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Selection:
-    if settings.strict_plan and plan.fingerprint != graph.fingerprint:
-        forward = _take_forward_part(plan, graph)
-        if forward is None:
+    if plan.fingerprint != graph.fingerprint:
+        # Inference needs only the forward part of a plan for training.
+        forward = _take_forward_part(plan, graph, settings.strict_plan)
+        if settings.strict_plan and forward is None:
             raise PlanError(_describe_difference(plan, graph))
-        plan = forward
+        plan = forward or plan
     selection = _select_given_plan(graph, problem, plan)
     choices = selection.choices
     evaluate(choices)  # raises PlanError if no execution graph can follow them
@@ -293,10 +294,10 @@ def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured])
         logger.warning(_describe_misfit(peak, limit))
 
 
-def _take_forward_part(plan: Plan, graph: Graph) -> Plan | None:
+def _take_forward_part(plan: Plan, graph: Graph, needs_same_shapes: bool) -> Plan | None:
     inputs = {tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT}
     has_all = plan.tensors.keys() >= graph.tensor_index.keys() and plan.operators.keys() >= graph.operator_index.keys()
-    if graph.is_training or not has_all or inputs != plan.inputs:
+    if graph.is_training or not has_all or (needs_same_shapes and inputs != plan.inputs):
         return None
     return replace(
         plan,

@@ -9,7 +9,16 @@ from math import prod
 from typing import NamedTuple
 
 from tofu.analysis import OperatorAccess
-from tofu.graph import Operator, Phase, TensorKind, choose_main_operator, find_layers, is_backward, name_layers
+from tofu.graph import (
+    Operator,
+    Phase,
+    TensorKind,
+    choose_main_operator,
+    find_layers,
+    find_phases,
+    is_backward,
+    name_layers,
+)
 from tofu.pipeline import Partition
 from tofu.plan import AxisChoice, DimensionChoice
 from tofu.search.cost import evaluate
@@ -125,10 +134,13 @@ def list_layers(partition: Partition) -> list[LayerRow]:
 
 def _find_transfers(partition: Partition, layer_of_operator: Sequence[int]) -> dict[int, tuple[LayerTransfer, ...]]:
     owners, tensors = _find_owners(partition), partition.problem.graph.tensors
+    phases, operator_count = find_phases(partition.graph), len(partition.problem.graph.operators)
     bytes_by_layer: dict[int, Counter[tuple[Phase, str, bool]]] = {}
     for group, tensor, phase, count, is_output in evaluate(partition.choices).items:
         layer_bytes = bytes_by_layer.setdefault(layer_of_operator[owners[group]], Counter())
-        layer_bytes[Phase(phase), tensors[tensor].name, is_output] += count
+        # The cost of a JAX step has one phase. Groups after those of the operators are updates of tensors.
+        found = phases[owners[group]] if group < operator_count else Phase(phase)
+        layer_bytes[found, tensors[tensor].name, is_output] += count
     return {
         layer: tuple(
             sorted((LayerTransfer(*key, count) for key, count in counts.items()), key=lambda t: (t.phase, -t.num_bytes))

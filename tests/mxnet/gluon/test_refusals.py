@@ -100,6 +100,18 @@ def test_inputs_that_do_not_fit():
             np.testing.assert_allclose(net(draw(6, 5)).asnumpy(), expected, rtol=1e-12)
 
 
+def test_inputs_of_another_type():
+    net = build_partitioned()
+    data, dtype = draw(6, 5), net[0].weight.dtype
+    assert np.dtype(dtype) == np.float64
+    with pytest.raises(
+        ShapeError,
+        match=r"parameters have the type float64, and the inputs float32.*astype\('float64'\).*cast\('float32'\)",
+    ):
+        net(data.astype("float32"))
+    assert net(data).dtype == np.float64
+
+
 def test_other_derivatives_than_gradients_of_training():
     net = build_partitioned()
     with autograd.record(train_mode=False), pytest.raises(UnsupportedError, match="in training mode"):

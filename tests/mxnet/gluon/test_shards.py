@@ -87,6 +87,16 @@ def test_inference_first_does_not_decide_the_plan_of_training():
     assert net.plan == plan
 
 
+def test_inference_with_other_batch_sizes_keeps_the_splits_of_training(caplog):
+    net = build_split()
+    train(net, gluon.Trainer(net.collect_params(), "sgd"), 1)
+    weight, caplog.records[:] = net[0].weight.data().tensor, []
+    for batch in (10, 7):
+        assert net(draw(batch, 5)).shape == (batch, 4)
+        assert net[0].weight.data().tensor is weight
+    assert not caplog.records
+
+
 def test_one_sample_may_be_replicated_in_inference(caplog):
     net, plain = (build(nn.Dense(2, in_units=2, prefix="a_")) for _ in range(2))
     net = tofu.gluon.partition(net, 8)

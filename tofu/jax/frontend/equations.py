@@ -70,6 +70,8 @@ class Equation:
         Line of the user's program that created the equation.
     checkpoint
         Equations within the same `jax.checkpoint` have the same number. None outside.
+    is_gradient
+        True if JAX's transposition created the equation, which computes gradients.
     loops_summed
         Number of nested loops that sum the result. The sum has the type `summed_dtype`.
     has_separate_sums
@@ -83,6 +85,7 @@ class Equation:
     scope: str = ""
     line: Line = UNKNOWN_LINE
     checkpoint: int | None = None
+    is_gradient: bool = False
     loops_summed: int = 0
     has_separate_sums: bool = False
     summed_dtype: Any = None

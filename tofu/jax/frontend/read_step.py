@@ -201,7 +201,10 @@ def _explain_failure(function: Callable[..., Any], arguments: tuple[Any, ...], e
     if hasattr(error, "add_note"):  # since Python 3.11
         names = name_parameters(function, len(arguments))
         types = (f"{name} is of type {type(x).__name__}" for name, x in zip(names, arguments, strict=True))
-        error.add_note(f"The step was called with the values of example_args: {', '.join(types)}. {EXAMPLE_ARGUMENTS}")
+        error.add_note(
+            f"The step was called with the values of example_args: {', '.join(types)}. example_args is the tuple of all arguments of the "
+            f"step: ({', '.join(names)}{',' if len(names) == 1 else ''})."
+        )
 
 
 def _describe_empty(graph: Graph, tensor: int) -> str:
@@ -353,7 +356,7 @@ class _GraphBuilder:
                 origin=equation,
                 find_line=equation.line.find,
                 scope=find_user_scope(equation.scope),
-                is_gradient="transpose(" in equation.scope,
+                is_gradient=equation.is_gradient,
             )
         )
 

@@ -182,8 +182,12 @@ class StepBuilder:
         scope: str = "",
         line: versions.Line = versions.UNKNOWN_LINE,
         checkpoint: int | None = None,
+        is_gradient: bool = False,
     ) -> list[Operand]:
-        """Add the equations of a jaxpr (JAX's program), with `arguments` as its inputs. Return its results."""
+        """Add the equations of a jaxpr (JAX's program), with `arguments` as its inputs. Return its results.
+
+        If `is_gradient` is True, all of them compute gradients.
+        """
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
         values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
         for eqn in jaxpr.eqns:
@@ -197,6 +201,7 @@ class StepBuilder:
                 "/".join(filter(None, (scope, versions.find_scope(eqn)))),
                 versions.find_line(eqn, line),
                 checkpoint,
+                is_gradient or versions.is_transposed(eqn),
             )
             outputs = self._add_equation(eqn, equation)
             values.update(zip(eqn.outvars, outputs, strict=True))
@@ -207,7 +212,9 @@ class StepBuilder:
     ) -> list[Operand]:
         """Add the equations of a jaxpr that contains its constants, with `arguments` as inputs. Return its results."""
         scope = equation.scope if scope is None else scope
-        return self.inline(closed.jaxpr, closed.consts, arguments, scope, equation.line, equation.checkpoint)
+        return self.inline(
+            closed.jaxpr, closed.consts, arguments, scope, equation.line, equation.checkpoint, equation.is_gradient
+        )
 
     def substitute(
         self, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand], scope: str | None = None
@@ -290,7 +297,9 @@ class StepBuilder:
             checkpoint, self.checkpoints = self.checkpoints, self.checkpoints + 1
         name = str(eqn.params.get("name") or "")
         scope = "/".join(filter(None, (equation.scope, "" if name == "<lambda>" else name)))
-        return self.inline(body.jaxpr, body.consts, equation.inputs, scope, equation.line, checkpoint)
+        return self.inline(
+            body.jaxpr, body.consts, equation.inputs, scope, equation.line, checkpoint, equation.is_gradient
+        )
 
 
 def eliminate_dead_code(step: Step) -> Step:

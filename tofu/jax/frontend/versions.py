@@ -161,6 +161,15 @@ def find_scope(equation: JaxprEqn) -> str:
     return _without_empty(str(equation.source_info.name_stack))
 
 
+def is_transposed(equation: JaxprEqn) -> bool:
+    """Return True if JAX's transposition created an operation. JAX 0.6 does not print it unless it is in a named scope."""
+    name_stack = equation.source_info.name_stack
+    elements = getattr(name_stack, "stack", ())
+    return "transpose(" in str(name_stack) or any(
+        type(element).__name__ == "Transform" and element.name == "transpose" for element in elements
+    )
+
+
 @lru_cache(4096)
 def _without_empty(scope: str) -> str:
     count = 1

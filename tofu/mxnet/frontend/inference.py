@@ -22,6 +22,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 """NumPy's names of MXNet's types, in the order of MXNet's type codes (mshadow/base.h)."""
+FLOAT_CODES = (0, 1, 2)  # type codes of floating-point numbers
 PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # endings of MXNet's names of parameters
 MOST_NAMES = 8  # names in an error
 ATTRIBUTE_SEPARATOR = "$"
@@ -156,11 +157,7 @@ def _infer(
         problem = f"The shapes given ({_list_shapes(shapes)}) do not fit the model."
         if _shapes_fit(symbol, shapes):
             types = ", ".join(f"{name}: {DTYPE_NAMES[codes[name]]}" for name in shapes if codes.get(name, -1) >= 0)
-            problem = (
-                f"The shapes fit the model, but the types do not ({types or 'none is declared'}). The default is float32. "
-                "Declare another type with mx.sym.Variable('data', dtype='float64'), or with type_dict= when the model is bound. A Gluon "
-                "block takes inputs of its parameters' type, x.astype('float32'), or is converted by block.cast('float64')."
-            )
+            problem = f"The shapes fit the model, but the types do not ({types or 'none is declared'}). {_advise_types(shapes, codes)}"
         raise ShapeInferenceError(f"{problem} MXNet says: {error}") from error
     nodes = _mxnet.nodes(handle)
     entry_by_name = {node["name"]: node["entry"] for node in nodes if node["op"] == "null"}
@@ -170,6 +167,23 @@ def _infer(
     return (
         {name: None if shape is None else tuple(shape) for name, shape in inferred_shapes.items()},
         {name: entry_types[entry] for name, entry in entry_by_name.items()},
+    )
+
+
+def _advise_types(shapes: Shapes, codes: Mapping[str, int]) -> str:
+    parameter_codes = Counter(code for name, code in codes.items() if name not in shapes and code in FLOAT_CODES)
+    common_code = next((code for code, _ in parameter_codes.most_common(1)), None)
+    other_codes = {codes[name] for name in shapes if codes.get(name) in FLOAT_CODES} - {common_code}
+    if common_code is None or not other_codes:
+        return (
+            "The default is float32. Declare another type with mx.sym.Variable('data', dtype='float64'), or with type_dict= when the "
+            "model is bound. A Gluon block takes inputs of its parameters' type, x.astype('float32'), or is converted by "
+            "block.cast('float64')."
+        )
+    of_parameters, of_inputs = DTYPE_NAMES[common_code], DTYPE_NAMES[min(other_codes)]
+    return (
+        f"The parameters have the type {of_parameters}, and the inputs {of_inputs}. Convert the inputs with x.astype('{of_parameters}'), "
+        f"or convert a Gluon block with block.cast('{of_inputs}')."
     )
 
 
