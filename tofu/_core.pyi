@@ -92,7 +92,7 @@ class Graph:
     def copy(self) -> Graph:
         """Return an independent copy."""
     def share_choices(self, bound: Sequence[tuple[int, int]]) -> None:
-        """Split the operators of each pair in `bound` alike. A pair is (later operator, earlier operator)."""
+        """Give both operators of each pair in `bound` the same split. A pair is (later operator, earlier operator)."""
     def tie_tensors(self, a: int, b: int) -> None:
         """Give both tensors the same split. Raise ValueError if their shapes differ, or only one is replicable."""
     def hold(self, tensor: int, price: float) -> None:
@@ -170,7 +170,10 @@ class Cost:
     def round_bytes(self) -> list[int]: ...
     @property
     def items(self) -> list[tuple[int, int, int, int, bool]]:
-        """A tuple (group, tensor, phase, bytes, is_output) for each transfer. The bytes add up to the total."""
+        """A tuple (group, tensor, phase, bytes, is_output) for each transfer. The bytes add up to the total.
+
+        `phase` is 0 for forward, 1 for backward and 2 for update.
+        """
 
 def search_recursive(
     graph: Graph,
@@ -285,9 +288,10 @@ def emit(
     kept: Sequence[int] = ...,
     reread: Sequence[int] = ...,
 ) -> Int64Array:
-    """Return the program of the operators of these phases, encoded as integers (csrc/core/program/program.h).
+    """Return the program that all workers run, encoded as integers (csrc/core/program/program.h).
 
-    `outputs` lists tensors to return, each with a layout, or with None for the plan's layout.
+    It has only the operators of these `phases`: 0 is forward, 1 backward, 2 update. `outputs` lists tensors to return.
+    Each has the layout in which it is returned. None stands for its layout in `tensors`.
     """
 
 def emit_outlines(

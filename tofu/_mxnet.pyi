@@ -55,7 +55,7 @@ class ExecutionGraphBuilder:
 def keep_outputs(graph: int, begin: int, end: int) -> tuple[int, list[int]]: ...
 
 class PlannedGraph:
-    """A graph with the buffers that binding will give it, see `csrc/nnvm/memory/memory_plan.h`."""
+    """A graph, and the buffers that MXNet will allocate for it (`csrc/nnvm/memory/memory_plan.h`)."""
 
     TENSOR: ClassVar[int]
     """The kind of an entry that an operator computes, or of an assembled shard. Only TENSOR and TRANSIT entries get buffers."""

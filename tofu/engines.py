@@ -22,7 +22,7 @@ class Registration:
     Attributes
     ----------
     name
-        The name of the engine's folder and of the framework's package.
+        The name of the framework's package, such as "mxnet", and of its folder in `tofu`.
     model
         The kind of model in words, such as "an MXNet symbol".
     files
@@ -59,7 +59,7 @@ ENGINES = (MXNET, JAX)
 
 
 def find_engine(model: Any) -> Registration | None:
-    """Return the engine for a model, or None if the type is unknown. Plain functions are JAX models."""
+    """Return the framework of a model, or None if it is unknown. A plain function is a training step for JAX."""
     if _is_made_by_mxnet(model):
         return MXNET
     defining_engine = next((engine for engine in ENGINES if engine.defines(model)), None)

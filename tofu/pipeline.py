@@ -172,7 +172,7 @@ class Partition:
 
     @property
     def searched(self) -> Choices:
-        """The split that the search selected. Its graph may have smaller operators in place of an operator."""
+        """The split that the search selected. In its graph, smaller operators may replace an operator."""
         return self.selection.choices
 
     @property

@@ -36,8 +36,9 @@ class Combine(IntEnum):
 class Row(NamedTuple):
     """Positions that a worker accesses in one dimension of a tensor.
 
-    For example, `Row(((0, 2),), 0, 3)` is the index 2 * i + k with 0 <= k < 3, where i is axis 0. A worker with i = 4
-    and 5 accesses positions 8 to 12. If no axis in `terms` is split, it accesses the whole dimension.
+    For example, `Row(((0, 2),), 0, 3)` is the index 2 * i + k. Here, i is the index of axis 0, and k is 0, 1 or 2. A
+    worker that computes i = 4 and i = 5 accesses positions 8 to 12. If no axis in `terms` is split, it accesses the
+    whole dimension.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -48,8 +49,9 @@ class Row(NamedTuple):
 class Absent(NamedTuple):
     """A dimension that one tensor of an operator lacks, such as the new dimension in `np.stack`.
 
-    `dimension` is its position in the larger tensor. A worker accesses the smaller tensor if its range of the index
-    `row` contains 0. For input 2 of np.stack, this index is the position in the new dimension, minus 2.
+    `dimension` is its position in the larger tensor. A worker accesses the smaller tensor only if its range of `row`
+    contains 0. For example, input 2 of `np.stack` has position 2 in the new dimension. Its `row` is the worker's range
+    of this dimension, minus 2.
     """
 
     dimension: int

@@ -52,7 +52,7 @@ class InputPattern:
 
 @dataclass(frozen=True)
 class OutputPattern:
-    """The indices by which an output is written.
+    """Formulas for the positions that an operator writes in an output.
 
     Attributes
     ----------

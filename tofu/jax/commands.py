@@ -52,7 +52,7 @@ class StepRequest:
         return analyse(self.source, self.settings, Observer(), self.engine)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Plan the step. Call `observe` after each stage of planning."""
+        """Return a plan for the step, with its graph. Call `observe` after each stage of planning."""
         return plan_step(self.source, self.settings, observe, self.engine)
 
     def over(self, workers: int) -> StepRequest:
@@ -68,9 +68,10 @@ class StepRequest:
         return verify_step(self.file.step, self.file.arguments, self.settings, self.engine, dtype, seed)
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Compile the step under Tofu's plans, data parallelism, and fully sharded data parallelism (FSDP).
+        """Compare Tofu's ways to split the step with data parallelism and fully sharded data parallelism (FSDP).
 
-        Return a function that prints the comparison. `batch` is the size of the batch dimension, or None to guess it.
+        Compile the step for each of them. Return a function that prints the comparison. `batch` is the size of the
+        batch dimension, or None to guess it.
         """
         arguments = split_arguments(self.file.arguments, batch)
         devices = find_devices(self.settings.workers)

@@ -108,7 +108,8 @@ class PartitionedStep:
     def shardings(self) -> Any:
         """The sharding of each array in the step's arguments, as trees.
 
-        Functions and strings are kept. Raises UnsupportedError if a class in a tree accepts only arrays.
+        The trees have the structure of the arguments, with the same functions and strings. Raises UnsupportedError if a
+        class in a tree accepts only arrays, and no shardings.
         """
         replicated, structure = NamedSharding(self.mesh, PartitionSpec()), self._native.arguments_tree
 

@@ -106,7 +106,11 @@ def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
 
 
 def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
-    """Copy arrays at the positions `donated` if they occur elsewhere in `leaves`. JAX then reuses only the copies."""
+    """Copy donated arrays that also occur elsewhere in `leaves`.
+
+    JAX may overwrite donated arrays. After this function, it overwrites only the copies. `donated` are the positions of
+    the donated arrays in `leaves`.
+    """
     kept_positions = set(range(len(leaves))).difference(donated) if donated else ()
     ids_in_use = {id(leaves[position]) for position in kept_positions}
     for position in donated:

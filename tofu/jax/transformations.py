@@ -161,7 +161,7 @@ def make_transformable(
 
 
 def choose_settings(partition: Partition, source: Source) -> Settings:
-    """Return the settings for planning `source`, a transformation of a planned step.
+    """Return the settings for planning `source`: a planned step under `jax.grad` or `jax.vmap`.
 
     Its arguments keep their shardings, except arguments with a new batch dimension.
     """

@@ -55,7 +55,7 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add a smaller operator, except the last. `last_operator` adds the last smaller operator.
+        """Add a smaller operator. For the last one, call `last_operator` instead.
 
         `names` are the `Operator.dimension_names` of the new operator.
         """

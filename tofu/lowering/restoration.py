@@ -28,10 +28,11 @@ def restore_whole_operators(
     framework: LowerableOperators,
     undescribed: str = "error",
 ) -> Choices:
-    """Replace smaller operators by the original operator, if its kernel can be split in the same way.
+    """Put the model's operators back in place of smaller operators, if their kernels can be split in the same way.
 
-    `graph` is the model's graph, and `whole_accesses` has the axes of its operators. `searched` is the result of the
-    search. Raises InternalError if the result transfers more bytes.
+    For the search, smaller operators replaced some operators. `searched` is the result of the search. `graph` is the
+    model's graph, and `whole_accesses` has the axes of its operators. Raises InternalError if the model's operators
+    transfer more bytes than the smaller operators.
     """
     if searched.problem.graph is graph:
         return searched

@@ -112,7 +112,7 @@ Collective: TypeAlias = "Slice | AllGather | AllToAll | ReduceScatter | AllReduc
 
 
 def recognize(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...]:
-    """Return collectives with the same result as a transfer, for example one all-gather."""
+    """Return standard operations (collectives) with the same result as a transfer, such as an all-gather."""
     chain = _find_collectives(program, transfer)
     if chain is not None:
         return chain

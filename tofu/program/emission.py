@@ -53,15 +53,15 @@ def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgra
 
 @dataclass(frozen=True)
 class Outlines:
-    """Short forms of the workers' programs, without regions, to save memory.
+    """Short forms of the workers' programs, to save memory.
 
-    An outline lists a worker's nodes, and when other workers read each output (`csrc/core/program/outline.h`). Workers
-    with equal programs share an outline.
+    An outline lists the nodes that a worker runs. It also lists when other workers read the outputs of these nodes
+    (`csrc/core/program/outline.h`). Workers with equal outlines share one.
 
     Attributes
     ----------
     kinds
-        One copy of each different node, encoded as a program.
+        The different nodes of all outlines, encoded as a program.
     codes
         The different outlines.
     workers

@@ -20,10 +20,11 @@ class Entry(NamedTuple):
 
 
 class PieceSource(NamedTuple):
-    """A region of an input. A fetch (a copy from other workers) reads it for a region of its output, a `Piece`.
+    """A region of an input that a fetch copies to its output.
 
-    The region begins at `begin` in input number `input`. `along[d]` is the dimension of the piece that corresponds to
-    dimension d of the input, or -1 if the region has length 1 there.
+    A *fetch* is an operation that reads data of other workers. It copies the region to a region of its output, the
+    *piece*. The region begins at `begin` in input number `input`. `along[d]` is the dimension of the piece that
+    corresponds to dimension d of the input, or -1 if the region has length 1 there.
     """
 
     input: int

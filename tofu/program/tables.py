@@ -84,7 +84,7 @@ class ProgramTables:
 
     @cached_property
     def first_source(self) -> Column:
-        """To write piece (region) n, a fetch reads the sources `first_source[n]` to `first_source[n + 1] - 1`."""
+        """Piece (region) n is copied from the sources (regions) `first_source[n]` to `first_source[n + 1] - 1`."""
         return _find_first_rows(self.source_piece, len(self.piece_node))
 
     @cached_property

@@ -24,7 +24,10 @@ def plan_data_parallel(problem: Problem) -> Choices:
 
 
 def describe_data_parallel(partition: Partition) -> str:
-    """Return advice to use data parallelism if it transfers over 1 % less than the plan, otherwise ""."""
+    """Return advice to use data parallelism, or "".
+
+    The advice is given if data parallelism transfers over 1 % less than the plan.
+    """
     plan = partition.plan
     try:
         moved_bytes = evaluate(plan_data_parallel(partition.searched.problem)).total_bytes

@@ -30,7 +30,7 @@ class Device(Protocol):
 
     @property
     def total(self) -> tuple[str, int]:
-        """The title and the bytes of the row with the sum."""
+        """Title and bytes of the last row, such as ("planned", 4096)."""
 
     @property
     def facts(self) -> Mapping[str, int | str]:

@@ -144,7 +144,7 @@ def build_native_graph(
 
 
 def check_counts(graph: Graph, workers: int) -> None:
-    """Raise UnsupportedError if a step may transfer too many bytes for 64 bits."""
+    """Raise UnsupportedError if the number of transferred bytes may be too large for a 64-bit integer."""
     most = [2 * workers * prod(tensor.shape) * tensor.moved_item_bytes for tensor in graph.tensors]
     problems = [
         f"{tensor.name} of shape {tensor.shape}: {tensor.size_bytes:,} bytes, {tensor.times:,} x in a step, {count:,} in all"

@@ -142,7 +142,7 @@ class Problem:
         return f" among plans{loops}{treated}" if loops or treated else ""
 
     def arrange(self, arrangement: Arrangement) -> Problem:
-        """Return a copy with other rounds or another interconnect."""
+        """Return a copy that splits in other rounds (such as 2 x 3 instead of 3 x 2) or has another interconnect."""
         return replace(self, arrangement=arrangement)
 
     def split_all(self) -> Problem:
@@ -170,7 +170,7 @@ class Problem:
         return self._rebuild(self.rules, even) if self.rules.overlaps and even else None
 
     def with_memory_price(self, price: float, split: Collection[int] = ()) -> Problem:
-        """Return a copy in which storing a byte costs `price`, in addition to communication.
+        """Return a copy in which the cost of a plan includes `price` for each byte that workers store.
 
         All tensors except those in `split` may be replicated.
         """

@@ -31,6 +31,8 @@ Result = TypeVar("Result")
 class Effort:
     """Limits of a search, and the plan from which it starts.
 
+    The *recursive search* splits in one round after the other. The *exact search* considers all rounds together.
+
     Attributes
     ----------
     seconds
@@ -38,7 +40,7 @@ class Effort:
     start
         A known plan. The exact search returns this plan or a better one.
     known_cost
-        The cost of another plan. The exact search ends when it can find no cheaper plan.
+        The cost of another plan. The exact search ends when it has proved that no plan is cheaper.
     refines_start
         True if the exact search only improves `start`, and runs no recursive search.
     """

@@ -26,7 +26,7 @@ class Tasks:
     seconds
         The duration of each task if it shares no resource.
     stream
-        The number of each task's queue. A device runs the tasks of a queue one at a time.
+        The number of the queue in which each task waits. A device runs the tasks of a queue one at a time.
     waits_for
         The tasks that must end before each task starts.
     shares

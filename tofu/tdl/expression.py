@@ -37,7 +37,7 @@ class ExtentSymbol(sympy.Symbol):  # type: ignore[misc]
 
 
 def variable_symbol(name: str) -> VariableSymbol:
-    """Return the symbol of the index variable `name`."""
+    """Return the symbol of the index variable `name`, such as i in `t[i, j]`."""
     return VariableSymbol(name, integer=True, nonnegative=True)
 
 

@@ -148,7 +148,7 @@ def scatter(
 
 
 def as_form(result: object, place: Place) -> Form:
-    """Convert a lambda that a description returned to a `Form`."""
+    """Return the result of a description, such as a lambda, as a `Form` (output as written in a description)."""
     if isinstance(result, Form):
         return result
     if not callable(result):

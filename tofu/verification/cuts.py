@@ -46,7 +46,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A way to cut the inputs of a forward operator. The results of the parts may be wrong.
+    """A way to cut the inputs of a forward operator. It may be invalid: then the parts compute wrong results.
 
     Attributes
     ----------

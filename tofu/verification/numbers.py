@@ -81,7 +81,7 @@ def whole(low: int, high: int, *shape: int) -> Numbers:
 
 
 def rounded(*shape: int) -> Numbers:
-    """Describe integers from -2 to 2, so that many are equal."""
+    """Describe integers from -2 to 2. With so few values, many elements are equal."""
     return whole(-2, 3, *shape)
 
 

@@ -66,7 +66,8 @@ def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence
 def find_part(access: InputAccess | OutputAccess, shape: Shape, part: Part, extents: Sequence[int]) -> Box:
     """Return the region of a tensor that a part reads or writes.
 
-    The region is empty if the part does not read the tensor, as in a stack of tensors.
+    The region is empty if the part does not use the tensor. For example, the first part of `np.stack([a, b])` does not
+    read b.
     """
     region = find_region(access.rows, shape, part, extents)
     if access.absent is None:

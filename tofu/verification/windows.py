@@ -61,7 +61,10 @@ class WindowGeometry(Geometry):
         return (begin, end) if self.zeroed is not None else (max(0, begin), min(extent, end))
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return the rows of `array` (input `number`) from which part `part` of the output is computed."""
+        """Return the rows of `array` that the operator reads to compute part `part` of the output.
+
+        `array` is input `number`. Rows outside the array have the value `fill`.
+        """
         d = self.inputs[number]
         if d is None:
             return array

@@ -38,8 +38,8 @@ class Workers:
     def numbers(self) -> np.ndarray[Any, Any]:
         """The numbers of all workers. Each worker receives its number as an argument.
 
-        A program must not call `lax.axis_index` to get this number. JAX's compiler then fails on CPUs for small loops,
-        and for loops that compute only unused values from the number.
+        A program must not call `lax.axis_index` to get this number. With this call, some small loops do not compile on
+        CPUs, and some loops that do not use the result.
         """
         return np.arange(self.count, dtype=np.uint32)
 
@@ -90,7 +90,7 @@ class Workers:
         return take_box(replicated, begins, [end - begin for begin, end in boxes[0]])
 
     def run(self, collectives: Sequence[Collective], inputs: Sequence[Any]) -> Any:
-        """Apply the first collective to `inputs`, and each further collective to the previous result."""
+        """Apply the first collective (such as an all-gather) to `inputs`, and each other one to the previous result."""
         if inputs[0].dtype == bool and any(getattr(collective, "reducer", None) for collective in collectives):
             reduced = self.run(
                 collectives, [array.astype(jnp.int8) for array in inputs]
@@ -227,9 +227,10 @@ def _convert_fill(fill: float, dtype: Any) -> Any:
 
 
 class _Reducer(NamedTuple):
-    """A reduction such as a sum, as three functions: over devices, of two arrays, and along a dimension.
+    """Functions for a reduction, such as a sum.
 
-    `neutral(dtype)` is the number that changes nothing, such as 0 for a sum.
+    For a sum, `over_devices` adds the arrays of all devices, `of_pair` adds two arrays, and `along_dimension` adds the
+    elements of one array. `neutral(dtype)` is the number that changes nothing, such as 0 for a sum.
     """
 
     over_devices: Callable[[Any, tuple[str, ...]], Any]

@@ -90,7 +90,10 @@ class PlanComparison:
         self._one_device_work = _count_work(compiled)
 
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
-        """Yield results for Tofu's plans, for `peers`, and for Tofu's plans within the memory of each peer."""
+        """Yield results for Tofu's plans, and for plans made by hand (`peers`).
+
+        For each peer, also yield a plan of Tofu that needs at most as much memory.
+        """
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)
         yield self.split
@@ -175,7 +178,7 @@ def find_devices(workers: int) -> list[Any]:
 
 
 def print_rows(console: Console, title: str, rows: Sequence[PlanRow]) -> None:
-    """Print a table with a row for each plan, and notes below it."""
+    """Print a table with a row for each plan (way to split the step), and notes below it."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     is_shown = [n != OVERLAP or any(row.overlapped_bytes for row in rows) for n in range(len(HEADINGS))]
     for heading in compress(HEADINGS, is_shown):

@@ -100,7 +100,7 @@ def data_parallel(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
 def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
     """Return shardings that split the batch and the large tensors of the state (FSDP, ZeRO-3).
 
-    A tensor is split along its largest divisible dimension.
+    Of the dimensions whose length is a multiple of the number of devices, the longest is split.
     """
 
     def place(leaf: Any) -> NamedSharding:

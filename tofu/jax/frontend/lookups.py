@@ -143,7 +143,7 @@ def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
 
 
 def find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
-    """Return the positions in an index array for one dimension. Return None if they are unknown."""
+    """Return the positions in `piece`, the index array for one dimension. Return None if they are unknown."""
     found = find_progression(builder, piece)
     if found is None:
         return None

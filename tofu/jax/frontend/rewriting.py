@@ -110,7 +110,7 @@ def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Keep `jax.device_put` only if it moves a value to another kind of memory. The plan chooses the devices."""
+    """Remove `jax.device_put`, unless it moves a value to another kind of memory. Tofu itself chooses devices."""
     targets = equation.params["devices"]
     has_memory_kinds = has_kinds_of_memory()
     if not has_memory_kinds and any(map(is_memory_kind, targets)):

@@ -150,7 +150,8 @@ class StepBuilder:
     ) -> int:
         """Add an equation (JAX operation) with one result, and return the number of the result.
 
-        Copy the line and the checkpoint from the equation `like`. If `scope` is None, also copy the scope.
+        Its source line and its other fields are copied from the equation `like`. If `scope` (the names of
+        `jax.named_scope`s) is None, it is copied, too.
         """
         output = self.add_value(type_)
         scope = like.scope if scope is None else scope
@@ -210,7 +211,7 @@ class StepBuilder:
     def inline_closed(
         self, closed: core.ClosedJaxpr, arguments: Sequence[Operand], equation: Equation, scope: str | None = None
     ) -> list[Operand]:
-        """Add the equations of a jaxpr that contains its constants, with `arguments` as inputs. Return its results."""
+        """Add the equations of a traced function (jaxpr) with constants. Return its results for `arguments`."""
         scope = equation.scope if scope is None else scope
         return self.inline(
             closed.jaxpr, closed.consts, arguments, scope, equation.line, equation.checkpoint, equation.is_gradient

@@ -141,7 +141,10 @@ def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
 
 
 def find_platform(equation: JaxprEqn) -> int:
-    """Return the index of the case that `lax.platform_dependent` runs on this machine."""
+    """Return the index of the function that `lax.platform_dependent` calls on this machine.
+
+    This JAX operation has one function for each platform, such as CPU and GPU.
+    """
     cases = equation.params["platforms"]
     platforms = {jax.default_backend(), jax.devices()[0].platform}
     matching = (n for n, names in enumerate(cases) if names is not None and platforms.intersection(names))
@@ -253,7 +256,10 @@ def vary(value: Any, axes: Iterable[str]) -> Any:
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
-    """If a value may differ between devices along an axis of the device grid, tell JAX that all values do."""
+    """Tell JAX that all values may differ between devices, along the same axes of the device grid.
+
+    These are the axes along which at least one value may differ. Without this, JAX refuses some operations.
+    """
     axes = frozenset[str]().union(*map(_find_varying_axes, values))
     return [vary(value, axes) for value in values] if axes else list(values)
 
@@ -274,7 +280,7 @@ def is_of_jax(implementation: Any) -> bool:
 
 
 def scatters_sums(devices: Sequence[Any]) -> bool:
-    """Return True if `lax.psum_scatter` computes correct sums on these devices.
+    """Return True if `lax.psum_scatter` (JAX's reduce-scatter) computes correct sums on these devices.
 
     On CPUs under `jax.distributed`, some sums are wrong (seen with 0.6.2).
     """

@@ -17,7 +17,10 @@ from tofu.jax.kernels.cudnn import BACKWARD, FORWARD, find_attention_rule
 
 
 def tile(kernel: Any, grid: tuple[int, ...], blocks: list[Any], out: Any, out_shape: tuple[int, ...]) -> Any:
-    """Return a function that runs a Pallas kernel over a grid. A block is a pair (shape, index map)."""
+    """Return a function that runs a Pallas kernel over a grid.
+
+    A block is a pair: its shape, and a function that returns the block's position for a position in the grid.
+    """
 
     def run(*arrays: Any) -> Any:
         specs = [pl.BlockSpec(*block) for block in blocks]

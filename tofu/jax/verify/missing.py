@@ -16,9 +16,10 @@ from tofu.verification.windows import list_window_geometries
 
 
 def find_missing(node: EquationCase) -> tuple[Missing, ...]:
-    """Return the ways to split a JAX operation that compute the same results but are not in its description.
+    """Return correct ways to split a JAX operation that its description does not have.
 
-    Return () for element-wise equations, loops, branches, and kernels with split rules.
+    Return () for element-wise equations, loops, branches, and kernels that are described by a split rule, such as
+    "b h _ -> b h _".
     """
     access = analyse_node(DESCRIPTIONS[node.op], node)
     if access.elementwise or node.op in WHOLE or "call" in node.equation.params:

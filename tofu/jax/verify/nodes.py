@@ -109,7 +109,7 @@ class EquationCase:
 
 
 def make_array(numbers: Array, type_: ValueType) -> Any:
-    """Convert a NumPy array to a JAX array of type `type_`. It may be an array of `jax.random.key`s."""
+    """Convert a NumPy array to a JAX array of type `type_`, for example to random keys (`jax.random.key`)."""
     if not type_.is_key:
         return jnp.asarray(numbers, type_.dtype)
     implementation = find_key_implementation(type_.dtype)

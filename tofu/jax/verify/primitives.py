@@ -33,7 +33,7 @@ If shards may overlap, a number that does not divide the extent is tested as wel
 class VerifiedEquation:
     """Results of the checks of one equation (a JAX operation).
 
-    `report` has the checks of the description, and of splits along one axis. `pairs` has the checks of splits along two
+    `report` is about the equation's description, and about each split along one axis. `pairs` is about splits along two
     axes at once.
     """
 

@@ -66,7 +66,7 @@ def _compare_step(
 def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
     """Return the names of tensors that are wrong in `comparison`, but not in `corrected`.
 
-    A tensor is wrong if its error is above `tolerance`, or if the single device computes NaN or infinity.
+    A tensor is wrong if its error is above `tolerance`, or if the run on one device has NaN or infinity in it.
     """
     still_wrong = _list_wrong(corrected, tolerance)
     agreeing = {d.name for d in (*corrected.training, *corrected.inference)}.difference(still_wrong)

@@ -31,7 +31,7 @@ class Origin:
 
     @property
     def monitored_node(self) -> int:
-        """Position of the node under whose name monitors receive the outputs, or -1."""
+        """Position of the node whose name `mx.mon.Monitor` shows for the outputs, or -1."""
         return max(self.node, self.replaced)
 
 

@@ -123,7 +123,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Set the context and clear the gradient, as in MXNet. The shards stay on their devices."""
+        """Set the context (list of devices) and clear the gradient, as in MXNet. The shards stay where they are."""
         if self._data is None:
             super().reset_ctx(ctx)
         else:

@@ -290,7 +290,7 @@ def run_with_forward(
 ) -> list[Array]:
     """Run a forward operator once, and its backward operator `times` times. Return the backward operator's outputs.
 
-    Outputs are NaN, except the gradients of the inputs in `gradient.wrt`.
+    The backward operator computes only the gradients in `gradient.wrt`. The other outputs are filled with NaN.
     """
     head_gradients = [inputs[slot] for slot in gradient.head_inputs if slot is not None]
     values = run_gradient(gradient.forward.op, attributes, forward_inputs, head_gradients, gradient.wrt, pattern, times)

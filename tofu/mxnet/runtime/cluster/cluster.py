@@ -72,7 +72,7 @@ def make_key() -> int:
 
 
 def share_shards(kvstore: Any, tensor: ShardedTensor) -> list[int]:
-    """Copy the first machine's values to all machines. Return new keys for the tensor's distinct shards."""
+    """Copy the first machine's values to all machines. Return a new key of the kvstore for each distinct shard."""
     shards = [(make_key(), copies) for _, copies in tensor.list_distinct()]
     for key, copies in shards:
         kvstore.broadcast(key, copies[0], copies)

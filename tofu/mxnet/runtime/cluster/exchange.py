@@ -33,7 +33,7 @@ def write_shards(array: ParameterArray, tensor: ShardedTensor) -> None:
 
 
 def describe_layouts(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, ShardedTensor], str]:
-    """Return zeros that are split like each array, and a text that lists all splits."""
+    """For each array, return an array of zeros with the same split. Also return a text that lists all splits."""
     layouts = {index: array.layout.zeros_like() for index, array in arrays.items()}
     lines = []
     for index, layout in layouts.items():

@@ -19,6 +19,8 @@ from tofu.validation import show
 class SVRGModule(Module):
     """A model on several devices, trained by stochastic variance reduced gradients (SVRG).
 
+    This method corrects the gradient of each batch by a gradient of the complete data set.
+
     Parameters
     ----------
     symbol, args, kwargs

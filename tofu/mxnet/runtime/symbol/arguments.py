@@ -136,9 +136,9 @@ def _advise_name(name: str, names: Collection[str], options: Collection[str]) ->
 
 
 def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Return the input shapes among the arguments of `simple_bind`.
+    """Return the input shapes among the arguments of `simple_bind`, which allocates the arrays of a model.
 
-    Ignore unknown labels. Ignore values that are not shapes, with a warning.
+    Ignore labels that the model does not have. Ignore other unknown arguments without a shape, with a warning.
     """
     names = symbol.list_arguments()
     ignored = [name for name, shape in keywords.items() if name not in names and not isinstance(shape, (tuple, list))]

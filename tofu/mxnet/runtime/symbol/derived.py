@@ -64,7 +64,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return self._apply_settings(super().get_internals())
 
     def get_children(self) -> Any:
-        """Return the inputs of the last operators as a symbol. Return None for a variable."""
+        """Return the inputs of the last operators as a symbol (MXNet's class for models), or None for a variable."""
         children = super().get_children()
         return None if children is None else self._apply_settings(children)
 

@@ -312,6 +312,6 @@ class PartitionedSymbol(DerivedSymbols):
 
 
 def load_json(text: str) -> Any:
-    """Read a symbol, partitioned or not, from JSON. Raise TofuError for damaged text."""
+    """Read a model (symbol), partitioned or not, from JSON. Raise TofuError for damaged text."""
     saved = read_partition(text)
     return load_whole(text) if saved is None else PartitionedSymbol(*saved)

@@ -45,9 +45,9 @@ class Replanner:
     ) -> Partition:
         """Return the plan and graph for inputs of these shapes.
 
-        Try the first plan for these gradients, then `present_plan`, which is the plan in use. If neither fits, make a
-        new plan. If `differentiated` is None, compute no gradients, and skip the first plan. For the other arguments,
-        see `PartitionedSymbol.compile_for`.
+        Two plans are tried before a new one is made: the first plan for these gradients, and `present_plan`, which is
+        the plan in use. If `differentiated` is None, compute no gradients, and try only `present_plan`. For the other
+        arguments, see `PartitionedSymbol.compile_for`.
         """
         gradients = None if differentiated is None else tuple(differentiated)
         key = gradients, *sorted(types.items()), *sorted(shapes.items())
