@@ -332,8 +332,15 @@ def test_a_jitted_step_donates_what_it_donates_on_one_device():
         return jax.tree.map(lambda w: w + x.sum(), state), x.mean()
 
     state, x = {"w": jnp.ones((64, 32)), "b": jnp.ones(32)}, jnp.arange(32.0)
-    for donate_argnums, is_donated in ((), False), (0, True):
-        made = tofu.jax.partition(jax.jit(step, donate_argnums=donate_argnums), 4, (state, x))
+    donating = jax.jit(step, donate_argnums=0)
+    for function, options, is_donated in (
+        (jax.jit(step), {}, False),
+        (donating, {}, True),
+        (donating, {"donate_argnums": ()}, False),
+        (lambda state, x: (donating(state, x)[0], state), {}, False),
+        (lambda state, x: (donating(state, x)[0], 0.0), {}, False),
+    ):
+        made = tofu.jax.partition(function, 4, (state, x), **options)
         placed = made.place(state)
         following, _ = made(placed, x)
         assert [w.is_deleted() for w in jax.tree.leaves(placed)] == [is_donated] * 2

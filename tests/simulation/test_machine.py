@@ -94,5 +94,6 @@ def test_an_interconnect_may_be_a_machine():
     machine = read_machine("2x8xH100")
     for topology in (machine, "2X8xH100", FOLDER / "2x8xH100.json"):
         assert find_interconnect(topology, 8) == make_topology(machine, 8)
+    assert find_interconnect(machine, 1) is None
     for other in (None, [1e9], "levels.json"):
         assert find_interconnect(other, 8) is other

@@ -114,7 +114,7 @@ def read_request(
         engine = make_engine(uneven)
         with locate_errors(file.path, f"Tracing {file.name.partition(':')[2]} with {arguments}"):
             source = read_step(file.step, file.arguments)
-    use(StepRequest(file, donate(source, donated), settings, engine))
+    use(StepRequest(file, donate(source, donated or None), settings, engine))
 
 
 def _request_virtual_devices(count: int) -> None:

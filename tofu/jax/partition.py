@@ -40,7 +40,7 @@ class DeferredStep:
         self,
         step: Callable[..., Any],
         workers: Devices | None,
-        donate_argnums: int | Sequence[int],
+        donate_argnums: int | Sequence[int] | None,
         options: dict[str, Any],
     ) -> None:
         if not callable(step):
@@ -93,7 +93,7 @@ def partition(
     workers: Devices,
     example_args: Sequence[Any],
     *,
-    donate_argnums: int | Sequence[int] = (),
+    donate_argnums: int | Sequence[int] | None = None,
     uneven: str | None = None,
     **options: Any,
 ) -> PartitionedStep: ...
@@ -105,7 +105,7 @@ def partition(
     workers: Devices,
     example_args: None = None,
     *,
-    donate_argnums: int | Sequence[int] = (),
+    donate_argnums: int | Sequence[int] | None = None,
     uneven: str | None = None,
     **options: Any,
 ) -> DeferredStep: ...
@@ -113,7 +113,7 @@ def partition(
 
 @overload
 def partition(
-    *, workers: Devices, donate_argnums: int | Sequence[int] = (), uneven: str | None = None, **options: Any
+    *, workers: Devices, donate_argnums: int | Sequence[int] | None = None, uneven: str | None = None, **options: Any
 ) -> Callable[[Callable[..., Any]], DeferredStep]: ...
 
 
@@ -122,7 +122,7 @@ def partition(
     workers: Devices | None = None,
     example_args: Sequence[Any] | None = None,
     *more: Any,
-    donate_argnums: int | Sequence[int] = (),
+    donate_argnums: int | Sequence[int] | None = None,
     uneven: str | None = None,
     **options: Any,
 ) -> Any:

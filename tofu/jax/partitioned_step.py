@@ -316,7 +316,7 @@ class PartitionedStep:
         example_args: Sequence[Any],
         *,
         part: Callable[[Any], Any] = lambda state: state,
-        donate_argnums: int | Sequence[int] = (),
+        donate_argnums: int | Sequence[int] | None = None,
         **options: Any,
     ) -> PartitionedStep:
         """Plan another step on the same state and devices, such as an evaluation.

@@ -198,7 +198,8 @@ def _search(problems: Sequence[Problem], settings: Settings) -> Selection:
     open_ends = [solution for solution in proving if not _is_closed(solution, known_cost)]
     if algorithm.is_search and open_ends:
         promising = [min(open_ends, key=attrgetter("cost")).choices.problem]
-        if is_free and not any(_is_surpassed(solution, known_cost) for solution in found):
+        alike = [solution for solution in found if solution.choices.problem.arrangement == promising[0].arrangement]
+        if is_free and not any(_is_surpassed(solution, known_cost) for solution in alike):
             # The first search tied all layers, in a share of the time.
             resumed = replace(effort, refines_start=bool(found))
             candidates += _solve(promising, settings, resumed, known=candidates, starts=found)[0]
@@ -222,7 +223,7 @@ def _is_closed(solution: Solution, known_cost: int) -> bool:
 
 
 def _is_surpassed(solution: Solution, known_cost: int) -> bool:
-    # True if all plans that were searched cost more.
+    # True if all plans of a searched set cost more, such as all that split equal layers alike.
     return any(proof.lower_bound is not None and proof.lower_bound > known_cost for proof in solution.proofs)
 
 

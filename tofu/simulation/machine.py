@@ -215,10 +215,12 @@ def make_topology(machine: Machine, workers: int) -> Topology:
 def find_interconnect(topology: Any, workers: int) -> Any:
     """Return the interconnect between `workers` devices if `topology` is a machine, its name or its file.
 
-    Otherwise, return `topology` unchanged.
+    Otherwise, return `topology` unchanged. One worker has no interconnect: then return None for a machine.
     """
     is_name = isinstance(topology, (str, Path)) and is_machine(str(topology))
-    return make_topology(read_machine(topology), workers) if is_name or isinstance(topology, Machine) else topology
+    if not is_name and not isinstance(topology, Machine):
+        return topology
+    return make_topology(read_machine(topology), workers) if workers > 1 else None
 
 
 def list_known() -> str:

@@ -28,7 +28,8 @@ from tofu.search import Choices
 
 BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 """The unsigned integer type of each size in bytes."""
-MOST_POSITIONS = 2**32  # of random numbers: JAX counts them in 64 bits, and `_draw_bits` in 32
+MOST_POSITIONS = 2**32
+"""The most random numbers of one draw that `_draw_bits` can count."""
 
 
 class WorkerSelection(Protocol):
@@ -214,11 +215,11 @@ def _draw_bits(call: LocalCall, operands: list[Any]) -> list[Any]:
     depends_on_position = (
         find_key_implementation(keys.dtype) == "threefry2x32" and jax.config.jax_threefry_partitionable
     )
-    if not depends_on_position or not shape or prod(shape) >= MOST_POSITIONS or bit_width not in (8, 16, 32):
+    if not depends_on_position or not shape or prod(shape) > MOST_POSITIONS or bit_width not in (8, 16, 32):
         return _draw_all(call, operands)
     boxes = [box[keys.ndim :] for box in call.output_boxes[0]]
     firsts = call.workers.pick([[begin for begin, _ in box] for box in boxes])
-    local_shape = [end - begin for begin, end in boxes[0]]
+    local_shape = [end - begin for begin, end in boxes[0]]  # equal on all workers, which run one program
     position = jnp.zeros(local_shape, np.uint32)
     for d, first in enumerate(firsts):
         along = lax.broadcasted_iota(np.uint32, local_shape, d) + jnp.asarray(first, np.uint32)

@@ -105,10 +105,10 @@ def check_arguments(example_args: Any) -> None:
 def donate(source: Source, arguments: Any) -> Source:
     """Allow a step to reuse the memory of some arguments (`donate_argnums`).
 
-    By default, these are the arguments that a `jax.jit(step, donate_argnums=...)` donates.
+    None stands for the arguments that the step donates itself, if it is a `jax.jit(step, donate_argnums=...)`.
     """
     native = source.native
-    donated = native.list_leaves(arguments) or list_donated(native.jaxpr.jaxpr)
+    donated = list_donated(native.jaxpr.jaxpr) if arguments is None else native.list_leaves(arguments)
     return replace(source, native=replace(native, donated=tuple(donated)))
 
 

@@ -88,19 +88,27 @@ def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
 
 
 def _as_tuples(value: Any) -> Any:
-    """Replace a `range` by a tuple, also in a named tuple such as `lax.GatherDimensionNumbers`."""
+    """Replace a `range` by a tuple, also in a named tuple such as `lax.GatherDimensionNumbers`.
+
+    Other containers stay unchanged.
+    """
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*map(_as_tuples, value))
     return tuple(value) if isinstance(value, range) else value
 
 
 def list_donated(jaxpr: Jaxpr) -> list[int]:
-    """Return the inputs whose memory a step may reuse because it is a `jax.jit(step, donate_argnums=...)`."""
+    """Return the inputs that a step donates itself, because it is a `jax.jit(step, donate_argnums=...)`.
+
+    A function that calls such a step, and returns other results, donates nothing: its caller may still need the inputs.
+    """
     if len(jaxpr.eqns) != 1:
         return []
     (call,) = jaxpr.eqns
-    flags = call.params.get("donated_invars", ())
+    results, flags = set(map(id, jaxpr.outvars)), call.params.get("donated_invars", ())
     donated = {id(variable) for variable, is_donated in zip(call.invars, flags, strict=False) if is_donated}
+    if donated & results or not results.issuperset(map(id, call.outvars)):
+        return []
     return [position for position, variable in enumerate(jaxpr.invars) if id(variable) in donated]
 
 

@@ -207,6 +207,7 @@ def rewrite_pad(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
     cuts = [(begin, extent - end) for (begin, end), extent in zip(bounds, extents, strict=True)]
     if not any(map(any, cuts)) or any(inner for _, _, inner in config):
         return None
+    # Where the slice cut something off, added elements would be those of the array, and not `number`.
     if any(
         cut and room > 0
         for pair, room_pair in zip(cuts, config, strict=True)
