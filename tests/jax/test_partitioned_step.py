@@ -118,7 +118,8 @@ def test_transfers_are_listed_in_the_phases_of_training():
     phases = {operator.name: phase for operator, phase in zip(graph.operators, find_phases(graph), strict=True)}
     assert [phases[name] for name in ("dot_general", "tanh", "dot_general_1")] == [Phase.FORWARD] * 3
     assert [phases[name] for name in ("dot_general_2", "dot_general_3", "dot_general_4")] == [Phase.BACKWARD] * 3
-    assert [phases[name] for name in ("sqrt", "sub_2", "sub_3")] == [Phase.UPDATE] * 3
+    updates = [name for name in phases if name.startswith("sub")][-2:]
+    assert [phases[name] for name in ("sqrt", *updates)] == [Phase.UPDATE] * 3
     layers = list_layers(made.partition)
     found = {transfer.tensor: transfer.phase for layer in layers for transfer in layer.transfers}
     assert set(found.values()) == set(Phase)

@@ -219,7 +219,7 @@ def _draw_bits(call: LocalCall, operands: list[Any]) -> list[Any]:
         return _draw_all(call, operands)
     boxes = [box[keys.ndim :] for box in call.output_boxes[0]]
     firsts = call.workers.pick([[begin for begin, _ in box] for box in boxes])
-    local_shape = [end - begin for begin, end in boxes[0]]  # equal on all workers, which run one program
+    local_shape = call.parameters["shape"]
     position = jnp.zeros(local_shape, np.uint32)
     for d, first in enumerate(firsts):
         along = lax.broadcasted_iota(np.uint32, local_shape, d) + jnp.asarray(first, np.uint32)
