@@ -9,27 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
 from typing import Any, Protocol, TypeAlias
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core.primitives import threefry2x32_p
 
 from tofu.analysis import OperatorAccess, find_dimension, find_neutral
 from tofu.errors import InternalError
+from tofu.jax.backend.random_draws import draw_all, draw_bits, generate_all
 from tofu.jax.frontend.equations import Equation, Literal
-from tofu.jax.frontend.versions import constrain_row_major, find_key_implementation, vary_alike
+from tofu.jax.frontend.versions import constrain_row_major, vary_alike
 from tofu.program.lockstep import Box, Compute, ProgramValue
 from tofu.program.parts import count_own_positions, list_parts
 from tofu.search import Choices
 
 BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 """The unsigned integer type of each size in bytes."""
-MOST_POSITIONS = 2**32
-"""The most random numbers of one draw that `_draw_bits` can count."""
 
 
 class WorkerSelection(Protocol):
@@ -202,43 +198,6 @@ def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
     return [(positions + jnp.asarray(call.pick("first", 0)[0]).astype(positions.dtype)).astype(dtype)]
 
 
-def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    (keys,) = operands
-    (all_numbers,) = call.bind(operands, shape=call.equation.params["shape"])
-    return [call.take_part(all_numbers, sharded_dimensions=keys.ndim)]
-
-
-def _draw_bits(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Draw only this worker's bits, if each bit depends only on its key and its position in the complete array."""
-    (keys,) = operands
-    shape, bit_width = call.equation.params["shape"], call.equation.params["bit_width"]
-    depends_on_position = (
-        find_key_implementation(keys.dtype) == "threefry2x32" and jax.config.jax_threefry_partitionable
-    )
-    if not depends_on_position or not shape or prod(shape) > MOST_POSITIONS or bit_width not in (8, 16, 32):
-        return _draw_all(call, operands)
-    boxes = [box[keys.ndim :] for box in call.output_boxes[0]]
-    firsts = call.workers.pick([[begin for begin, _ in box] for box in boxes])
-    local_shape = call.parameters["shape"]
-    position = jnp.zeros(local_shape, np.uint32)
-    for d, first in enumerate(firsts):
-        along = lax.broadcasted_iota(np.uint32, local_shape, d) + jnp.asarray(first, np.uint32)
-        position += along * np.uint32(prod(shape[d + 1 :]))
-
-    def draw(key: Any) -> Any:
-        first_word, second_word = threefry2x32_p.bind(key[0], key[1], jnp.zeros_like(position), position)
-        return (first_word ^ second_word).astype(f"uint{bit_width}")
-
-    for _ in range(keys.ndim):
-        draw = jax.vmap(draw)
-    return [draw(jax.random.key_data(keys))]
-
-
-def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    key, all_bits = call.bind(operands, shape=call.equation.params["shape"])
-    return [key, call.take_part(all_bits, 1)]
-
-
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
     """Gather rows from this worker's shard. The result is zero at rows of other shards."""
     operand, indices = operands
@@ -393,9 +352,9 @@ def _read_along(array: Any, dimension: int, begin: Any, size: int) -> tuple[Any,
 Rule: TypeAlias = Callable[[LocalCall, list[Any]], list[Any]]
 RULES: Mapping[str, Rule] = {
     "iota": _offset_iota,
-    "random_bits": _draw_bits,
-    "random_split": _draw_all,
-    "rng_bit_generator": _generate_all,
+    "random_bits": draw_bits,
+    "random_split": draw_all,
+    "rng_bit_generator": generate_all,
 }
 LOOKUP_RULES: Mapping[str, Rule] = {
     "dynamic_slice": _take_slice,
