@@ -287,11 +287,13 @@ def emit(
     outputs: Sequence[tuple[int, Sequence[int] | None]],
     kept: Sequence[int] = ...,
     reread: Sequence[int] = ...,
+    readers: Sequence[int] = ...,
 ) -> Int64Array:
     """Return the program that all workers run, encoded as integers (csrc/core/program/program.h).
 
     It has only the operators of these `phases`: 0 is forward, 1 backward, 2 update. `outputs` lists tensors to return.
-    Each has the layout in which it is returned. None stands for its layout in `tensors`.
+    Each has the layout in which it is returned. None stands for its layout in `tensors`. If `readers` lists workers, only
+    their transfers are described.
     """
 
 def emit_outlines(

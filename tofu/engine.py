@@ -7,7 +7,7 @@ framework runs on all workers (devices). An *engine* is a front end with a backe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -91,11 +91,8 @@ class Backend(Protocol):
     def measure(self, source: Source, choices: Choices) -> Measured:
         """Return the memory that each worker needs for the split `choices`."""
 
-    def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
-        """Predict the peak memory of each worker in bytes. `build` returns the graph.
-
-        Return None (the default) if `measure` is already exact.
-        """
+    def predict_peak(self, source: Source, choices: Choices) -> tuple[int, ...] | None:
+        """Predict the peak memory of each worker in bytes. Return None (the default) if `measure` is already exact."""
         return None
 
     def check(

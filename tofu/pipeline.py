@@ -104,7 +104,7 @@ class Task:
         """Return the memory that each worker needs for the split `choices`, including the optimizer's arrays."""
         restored, backend = self.restore_whole_operators(choices), self.engine.backend
         measured = backend.measure(self.source, restored)
-        predicted = backend.predict_peak(lambda: backend.build(self.source, write_program(restored)))
+        predicted = backend.predict_peak(self.source, restored)
         state_bytes = count_state_bytes(choices, self.states)
 
         def add_states(worker_bytes: tuple[int, ...]) -> tuple[int, ...]:

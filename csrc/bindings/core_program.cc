@@ -33,14 +33,15 @@ std::vector<OutputRequest> ToRequests(const std::vector<RequestTuple>& outputs) 
 py::array_t<int64_t> Emit(const Graph& graph, std::vector<int64_t> factors,
                           const ChoiceArray& operators, const ChoiceArray& tensors,
                           const std::vector<int>& phases, const std::vector<RequestTuple>& outputs,
-                          const std::vector<int>& kept, const std::vector<int>& reread) {
+                          const std::vector<int>& kept, const std::vector<int>& reread,
+                          const std::vector<int>& readers) {
   const WorkerGrid grid(std::move(factors));
   const Assignment assignment = ToAssignment(graph, operators, tensors, kept, reread);
   const std::vector<OutputRequest> requests = ToRequests(outputs);
   std::vector<int64_t> encoded;
   {
     py::gil_scoped_release release;
-    encoded = EncodeProgram(EmitProgram(graph, grid, assignment, phases, requests));
+    encoded = EncodeProgram(EmitProgram(graph, grid, assignment, phases, requests, readers));
   }
   return FromVector(std::move(encoded));
 }
@@ -114,7 +115,8 @@ py::dict Tables(const py::array_t<int64_t, py::array::c_style>& program) {
 void RegisterProgram(py::module_* module) {
   module->def("emit", &Emit, py::arg("graph"), py::arg("factors"), py::arg("operators"),
               py::arg("tensors"), py::arg("phases"), py::arg("outputs"),
-              py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>());
+              py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>(),
+              py::arg("readers") = std::vector<int>());
   module->def("emit_outlines", &EmitOutlinesToPython, py::arg("graph"), py::arg("factors"),
               py::arg("operators"), py::arg("tensors"), py::arg("phases"), py::arg("outputs"),
               py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>());

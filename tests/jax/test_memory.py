@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,7 @@ from tests.models.jax.plain import STEPS
 from tofu.errors import InfeasibleError
 from tofu.jax.backend.buffers import find_overwritten, predict_temporaries
 from tofu.jax.frontend.trace import trace_step
-from tofu.jax.memory import read_compiled
+from tofu.jax.memory import measure_program, predict_worker, read_compiled
 
 ADDRESS = 8  # bytes, in XLA's table of results
 AS_OF_0_6 = pytest.mark.skipif(jax.__version_info__ >= (0, 7), reason="the XLA of 0.12 needs less than predicted")
@@ -33,6 +35,31 @@ def test_arguments_are_exact_and_temporaries_within_25_percent(name, workers, re
         whole = read_compiled(jax.jit(step, donate_argnums=donated).lower(state, data).compile())
         assert report.one_device.arguments_bytes == whole.arguments_bytes
         assert report.one_device.temporaries_bytes == pytest.approx(whole.temporaries_bytes, rel=0.25)
+
+
+def smooth(state, data):
+    padded = jnp.pad(state, ((1, 1), (0, 0)))
+    state = (padded[:-2] + padded[1:-1] + padded[2:]) @ data
+    return jnp.roll(state, 5, 0), jnp.cumsum(state, 1), state[-1:]
+
+
+def fill(state, data):
+    state = jax.lax.dynamic_update_slice(state, data[:8], (data[0, 0].astype("int32"), 0))
+    return state.at[3:].add(state[:-3]), jnp.concatenate([data, state])
+
+
+STENCILS = {f.__name__: (f, jnp.ones((48, 48)), jnp.ones((48, 48))) for f in (smooth, fill)}
+
+
+@pytest.mark.parametrize("workers", [2, 6, 8])
+@pytest.mark.parametrize("name", [*STEPS, *STENCILS])
+def test_one_worker_of_each_kind_tells_the_memory(name, workers):
+    step, state, data = STENCILS[name] if name in STENCILS else STEPS[name](jnp.float32)
+    made = tofu.jax.partition(step, workers, (state, data), replicate="free", search_seconds=2)
+    partition = made.partition
+    whole, one = measure_program(partition.training), predict_worker(partition.source.native, partition.choices)
+    assert one.temporaries_bytes == pytest.approx(whole.temporaries_bytes, rel=0.01)  # tables of positions differ
+    assert one == replace(whole, temporaries_bytes=one.temporaries_bytes)
 
 
 def test_unread_arguments_are_counted_apart():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, cast
@@ -52,12 +52,11 @@ class JaxBackend(Backend):
             held_bytes += count_shard_bytes(choices, tensor)
         return Measured(tuple(held_bytes.tolist()))
 
-    def predict_peak(self, build: Callable[[], SpmdProgram]) -> tuple[int, ...] | None:
+    def predict_peak(self, source: Source, choices: Choices) -> tuple[int, ...] | None:
         """Return the predicted peak memory of each worker in bytes, or None if `predicts_peak` is False."""
         if not self.predicts_peak:
             return None
-        execution = build()
-        return (predict_worker(execution).needed_bytes,) * execution.workers.count
+        return (predict_worker(source.native, choices).needed_bytes,) * prod(choices.problem.factors)
 
     def measure_whole(self, source: Source) -> int:
         """Return the bytes of all arguments and constants on one device."""

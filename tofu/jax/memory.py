@@ -20,7 +20,9 @@ from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.trace import eliminate_dead_code, read_jaxpr
 from tofu.jax.frontend.versions import find_body, in_precision
 from tofu.pipeline import Partition
+from tofu.program import write_short_program
 from tofu.report.memory import MemoryComparison
+from tofu.search import Choices
 
 LEGEND = {
     "": "Arguments, constants and results are exact.",
@@ -121,8 +123,8 @@ def predict_memory(partition: Partition) -> StepMemory:
 
     This needs no devices: the worker's program is traced, but not compiled.
     """
-    program = partition.training
-    return StepMemory(program.workers.count, predict_one_device(partition.source.native), predict_worker(program))
+    native = partition.source.native
+    return StepMemory(partition.plan.workers, predict_one_device(native), predict_worker(native, partition.choices))
 
 
 def predict_one_device(native: Native) -> StepDeviceMemory:
@@ -131,13 +133,19 @@ def predict_one_device(native: Native) -> StepDeviceMemory:
     return _count("one device", whole, native.donated, tuple(whole.constants))
 
 
-def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
+def predict_worker(native: Native, choices: Choices) -> StepDeviceMemory:
     """Predict the memory of each worker."""
-    with in_precision(program.native.double):
+    return measure_program(SpmdProgram(native, write_short_program(choices)))
+
+
+def measure_program(program: SpmdProgram) -> StepDeviceMemory:
+    """Count the memory of each worker that runs a program."""
+    native = program.native
+    with in_precision(native.double):
         local = read_worker_program(program)
     count = program.workers.count
     name = f"each of {count} workers" if count > 1 else "the worker"
-    return _count(name, local, program.native.donated, local.inputs[len(program.step.inputs) :])
+    return _count(name, local, native.donated, local.inputs[len(program.step.inputs) :])
 
 
 def read_compiled(compiled: Any) -> StepDeviceMemory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 from tdl_ops.mxnet import DESCRIPTIONS
@@ -49,7 +49,7 @@ class MXNetBackend:
         """Return the bytes that each worker needs, without optimizer states and workspace."""
         return Measured(measure_workers(source, choices))
 
-    def predict_peak(self, build: Callable[[], ExecutionGraph]) -> None:
+    def predict_peak(self, source: Source, choices: Choices) -> None:
         """Return None, because `measure` counts all buffers."""
 
     def check(

@@ -178,6 +178,8 @@ class _Aligner:
         return np.asarray(is_fetch & (self.value_by_entry[entries] == MISSING))
 
     def _find_fill(self, tensor: int, fetches: Column) -> float:
+        if self.program.readers:
+            fetches = fetches[np.isin(self.tables.entry_worker[fetches], list(self.program.readers))]
         nodes = self.tables.entry_node[fetches]
         is_covered = self.tables.fetched_elements[nodes] >= self.tables.entry_shape[fetches].prod(axis=1)
         fills = np.unique(self.tables.node_fill[nodes[~is_covered]]).tolist()

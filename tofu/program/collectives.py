@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from tofu.program.lockstep import Box, Lockstep, ProgramValue, Shape, Transfer, TransferPiece
+from tofu.program.lockstep import Box, Lockstep, Pattern, ProgramValue, Shape, Transfer, TransferPiece
 
 Layout: TypeAlias = tuple[int, ...]
 """For each axis of the mesh of workers, the dimension of a tensor that is split along it."""
@@ -140,7 +140,7 @@ def _find_moving_collectives(
     program: Lockstep, transfer: Transfer, source: ProgramValue, output: ProgramValue
 ) -> tuple[Collective, ...] | None:
     source_layout, output_layout = (_find_value_layout(program, value) for value in (source, output))
-    if source_layout is None or output_layout is None or not _covers(transfer.pattern.pieces, output.boxes):
+    if source_layout is None or output_layout is None or not _covers(transfer.pattern, output.boxes):
         return None
     chain = find_chain(source_layout, output_layout, program.factors)
     if chain is None:
@@ -226,11 +226,14 @@ def take_part(box: Box, dimension: int, factor: int, digit: int) -> Box:
     return (*box[:dimension], part, *box[dimension + 1 :])
 
 
-def _covers(pieces: Sequence[TransferPiece], boxes: Sequence[Box]) -> bool:
+def _covers(pattern: Pattern, boxes: Sequence[Box]) -> bool:
     written_elements = [0] * len(boxes)
-    for piece in pieces:
+    for piece in pattern.pieces:
         written_elements[piece.reader] += prod(piece.extent)
-    return written_elements == [prod(end - begin for begin, end in box) for box in boxes]
+    return all(
+        written_elements[reader] == prod(end - begin for begin, end in boxes[reader])
+        for reader in pattern.readers or range(len(boxes))
+    )
 
 
 def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...] | None:

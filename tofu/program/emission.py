@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -16,6 +17,7 @@ from tofu.program.program import OutputShards, Program
 from tofu.program.tables import NodeKind, read_tables
 from tofu.search import Choices, Problem
 
+NO_READERS: Mapping[int, int] = {}
 TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
@@ -40,15 +42,35 @@ class PlannedProgram(Program):
         return self.choices.problem
 
 
-def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgram:
-    """Return the program of all workers. With `inference=True`, it has only forward operators."""
+def write_program(
+    choices: Choices, *, inference: bool = False, readers: Mapping[int, int] = NO_READERS
+) -> PlannedProgram:
+    """Return the program of all workers.
+
+    With `inference=True`, it has only forward operators. `readers` are explained in `Program`.
+    """
     problem = choices.problem
     phases = (Phase.FORWARD,) if inference else TRAINING
     outputs = list_outputs(choices, phases)
-    code = _core.emit(**_list_arguments(choices, phases, outputs))
+    code = _core.emit(**_list_arguments(choices, phases, outputs), readers=list(readers))
     n_model_outputs, workers = len(problem.graph.outputs), prod(problem.factors)
-    reducers = _find_reducers(problem)
-    return PlannedProgram(code, problem.graph, outputs, n_model_outputs, workers, phases, reducers, choices=choices)
+    return PlannedProgram(
+        code,
+        problem.graph,
+        outputs,
+        n_model_outputs,
+        workers,
+        phases,
+        _find_reducers(problem),
+        readers,
+        choices=choices,
+    )
+
+
+def write_short_program(choices: Choices) -> PlannedProgram:
+    """Return a program with the transfers of one worker of each kind. Workers of one kind have equal outlines."""
+    kinds = write_outlines(choices).workers.tolist()
+    return write_program(choices, readers={kinds.index(kind): count for kind, count in Counter(kinds).items()})
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ one array on each worker. A *transfer* is an instruction that computes a value f
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import NamedTuple, TypeAlias
@@ -82,17 +82,21 @@ class Pattern:
 
     First, each worker reads `pieces`, and sets all other elements to `fill`. Then it reads `copies`, which are sums
     that other workers have just computed.
+
+    `readers` are the `Program.readers`.
     """
 
     pieces: tuple[TransferPiece, ...]
     copies: tuple[TransferPiece, ...] = ()
     fill: float = 0.0
     reducer: str = "Sum"
+    readers: Mapping[int, int] = field(default_factory=dict)
 
     @cached_property
     def remote_elements(self) -> int:
         """The number of elements that workers receive from each other."""
-        return sum(piece.remote_elements for piece in (*self.pieces, *self.copies))
+        pieces = (*self.pieces, *self.copies)
+        return sum(piece.remote_elements * self.readers.get(piece.reader, 1) for piece in pieces)
 
     @cached_property
     def is_sum(self) -> bool:

@@ -61,7 +61,7 @@ class PatternReader:
     """Reads the transfers of a program from its tables. Equal transfers share one `Pattern`."""
 
     def __init__(self, program: Program) -> None:
-        self._tables, self._entry_tensor = program.tables, program.entry_tensor
+        self._tables, self._entry_tensor, self._readers = program.tables, program.entry_tensor, program.readers
         self._pieces_by_bytes: dict[tuple[bytes, ...], tuple[TransferPiece, ...]] = {}
         self._pattern_by_key: dict[Hashable, Pattern] = {}
 
@@ -70,7 +70,7 @@ class PatternReader:
         shared_pieces, shared_copies = self._share_pieces(pieces), self._share_pieces(copies)
         key = id(shared_pieces), id(shared_copies), repr(fill), reducer  # -0.0 is not 0.0
         if key not in self._pattern_by_key:
-            self._pattern_by_key[key] = Pattern(shared_pieces, shared_copies, fill, reducer)
+            self._pattern_by_key[key] = Pattern(shared_pieces, shared_copies, fill, reducer, self._readers)
         return self._pattern_by_key[key]
 
     def _share_pieces(self, pieces: PieceColumns) -> tuple[TransferPiece, ...]:

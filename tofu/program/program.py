@@ -41,6 +41,9 @@ class Program:
         The number of the model's outputs among the results.
     reducers
         The function that combines the partial results of a tensor. The default is "Sum".
+    readers
+        In a short program, {worker: number of workers with equal programs}. Only the transfers of these workers are
+        described. Empty if the transfers of all workers are described. Only such programs run.
     """
 
     code: npt.NDArray[np.int64]
@@ -50,6 +53,7 @@ class Program:
     workers: int
     phases: tuple[Phase, ...]
     reducers: Mapping[int, str] = field(default_factory=dict)
+    readers: Mapping[int, int] = field(default_factory=dict, repr=False)
 
     @cached_property
     def tables(self) -> ProgramTables:

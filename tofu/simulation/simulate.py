@@ -73,7 +73,8 @@ def simulate_partition(partition: Partition, machine: Machine, states: int = DEF
 def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tuple[int, ...]:
     """Return each worker's peak memory in bytes, with `states` arrays of the optimizer for each weight."""
     state_bytes = count_state_bytes(partition.choices, states)
-    peak_bytes = partition.task.engine.backend.predict_peak(lambda: partition.training) or partition.plan.worker_bytes
+    predicted = partition.task.engine.backend.predict_peak(partition.source, partition.choices)
+    peak_bytes = predicted or partition.plan.worker_bytes
     return tuple(map(sum, zip(peak_bytes, state_bytes, strict=True)))
 
 

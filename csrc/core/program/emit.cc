@@ -244,7 +244,7 @@ class Emitter {
     const int rank = output.regions->rank();
     const bool is_unused = op.outputs.size() > 1 && !is_used_[written.tensor];
     if (is_unused || IsEmptyBox(part, rank)) return {};
-    FetchPieces pieces(part, rank, builder_.HasPieces());
+    FetchPieces pieces(part, rank, builder_.DetailOf(worker));
     double fill = 0;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Input& input = op.inputs[i];
@@ -294,10 +294,11 @@ class Emitter {
         return fetch.entry;
       }
     }
-    const Entry entry = is_zero ? builder_.AddFetch(input.tensor, worker, op.phase, 0,
-                                                    FetchPieces(region, rank, builder_.HasPieces()))
-                                : shards_.FetchRegion(input.tensor, worker, op.phase, region,
-                                                      input.fill, &reading->owners[worker]);
+    const Entry entry =
+        is_zero ? builder_.AddFetch(input.tensor, worker, op.phase, 0,
+                                    FetchPieces(region, rank, builder_.DetailOf(worker)))
+                : shards_.FetchRegion(input.tensor, worker, op.phase, region, input.fill,
+                                      &reading->owners[worker]);
     builder_.MarkTransit(entry);
     fetches.push_back({region, input.fill, is_zero, entry});
     return entry;
@@ -338,8 +339,9 @@ class Emitter {
 }  // namespace
 
 Program EmitProgram(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
-                    const std::vector<int>& phases, const std::vector<OutputRequest>& outputs) {
-  ProgramBuilder builder(grid.num_workers());
+                    const std::vector<int>& phases, const std::vector<OutputRequest>& outputs,
+                    const std::vector<int>& readers) {
+  ProgramBuilder builder(grid.num_workers(), readers);
   Emitter(graph, grid, assignment, phases, outputs, &builder).Run();
   builder.GroupByWorker();
   builder.KeepUnread();

@@ -39,11 +39,14 @@ struct OutputRequest {
 
 /*!
  * \brief Emit the program of a plan for the operators of some phases. Weight updates are left out.
+ *
+ * Only the fetches of `readers` have inputs and pieces. If there are no `readers`, all fetches do.
  * \throws std::invalid_argument for a plan that does not fit the graph, for tensors that are read
  * but produced in another phase, and for in-place writes to regions other than the worker's shard
  */
 Program EmitProgram(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
-                    const std::vector<int>& phases, const std::vector<OutputRequest>& outputs);
+                    const std::vector<int>& phases, const std::vector<OutputRequest>& outputs,
+                    const std::vector<int>& readers);
 
 /*!
  * \brief Emit the outlines of the workers (outline.h).

@@ -69,7 +69,7 @@ void FetchPieces::Share(size_t piece, const Piece& added, std::vector<Piece>* re
 }
 
 void FetchPieces::Add(const Interval* box, const Entry& entry, const Interval* entry_box) {
-  if (!has_pieces_) return inputs_.push_back(entry);
+  if (detail_ != FetchDetail::kPieces) return AddInput(entry);
   const int rank = static_cast<int>(region_.size());
   Piece added;
   added.box.resize(rank);
@@ -83,7 +83,7 @@ void FetchPieces::Add(const Interval* box, const Entry& entry, const Interval* e
 
 void FetchPieces::Add(const Box& box, const Entry& entry, const Box& entry_box,
                       const Movement& movement) {
-  if (!has_pieces_) return inputs_.push_back(entry);
+  if (detail_ != FetchDetail::kPieces) return AddInput(entry);
   Piece added;
   added.box = movement.Narrow(box);
   for (size_t d = 0; d < region_.size(); ++d) added.box[d] = Shift(added.box[d], -region_[d].begin);

@@ -30,6 +30,13 @@ struct Movement {
   Box Narrow(const Box& box) const;
 };
 
+/*! \brief What is written about a fetch, besides its region. */
+enum class FetchDetail {
+  kNone,
+  kEntries,  // the entries that it reads
+  kPieces,   // also the place of each in the region
+};
+
 /*!
  * \brief Collects the entries that contribute to a region, and writes them into a fetch.
  *
@@ -38,12 +45,9 @@ struct Movement {
  */
 class FetchPieces {
  public:
-  /*!
-   * \param region the box of the fetch's output, which may exceed the tensor
-   * \param has_pieces false to collect the entries alone, for outlines
-   */
-  FetchPieces(const Interval* region, int rank, bool has_pieces = true)
-      : region_(region, region + rank), has_pieces_(has_pieces) {}
+  /*! \param region the box of the fetch's output, which may exceed the tensor */
+  FetchPieces(const Interval* region, int rank, FetchDetail detail = FetchDetail::kPieces)
+      : region_(region, region + rank), detail_(detail) {}
 
   /*! \brief Let `entry` contribute to `box`, which is inside the region. The entry holds the box
    * `entry_box` of the tensor. */
@@ -57,7 +61,9 @@ class FetchPieces {
   const Box& region() const { return region_; }
 
   /*! \brief Add an entry to a fetch without pieces. */
-  void AddInput(const Entry& entry) { inputs_.push_back(entry); }
+  void AddInput(const Entry& entry) {
+    if (detail_ != FetchDetail::kNone) inputs_.push_back(entry);
+  }
 
   /*! \brief Move shape, inputs and pieces into a fetch. */
   void MoveTo(ProgramNode* fetch);
@@ -71,7 +77,7 @@ class FetchPieces {
   void Share(size_t piece, const Piece& added, std::vector<Piece>* rest);
 
   Box region_;
-  bool has_pieces_;
+  FetchDetail detail_;
   std::vector<Piece> pieces_;  // in the fetch's coordinates
   std::vector<Entry> inputs_;
 };

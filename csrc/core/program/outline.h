@@ -44,7 +44,7 @@ class OutlineBuilder : public NodeSink {
                 const std::vector<BoxView>& outputs) override;
   void AddOutput(const Entry& entry) override;
   void MarkTransit(const Entry&) override {}
-  bool HasPieces() const override { return false; }
+  FetchDetail DetailOf(int) const override { return FetchDetail::kEntries; }
 
   Outlines Take();
 

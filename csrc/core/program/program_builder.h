@@ -37,8 +37,8 @@ class NodeSink {
   /*! \brief Mark an entry that is not a shard, but on its way to a shard or an operator. */
   virtual void MarkTransit(const Entry& entry) = 0;
 
-  /*! \brief Return true if fetches need their pieces, and not only the entries that they read. */
-  virtual bool HasPieces() const = 0;
+  /*! \brief Return what a worker's fetches need. */
+  virtual FetchDetail DetailOf(int worker) const = 0;
 
  protected:
   /*! \brief Note that an output of a node is read on some worker. */
@@ -66,7 +66,12 @@ class NodeSink {
 /*! \brief Writes the program of all workers. */
 class ProgramBuilder : public NodeSink {
  public:
-  explicit ProgramBuilder(int num_workers) { program_.num_workers = num_workers; }
+  /*! \param readers the workers whose fetches have pieces, or none for all workers */
+  ProgramBuilder(int num_workers, const std::vector<int>& readers)
+      : details_(num_workers, readers.empty() ? FetchDetail::kPieces : FetchDetail::kNone) {
+    program_.num_workers = num_workers;
+    for (int reader : readers) details_.at(reader) = FetchDetail::kPieces;
+  }
 
   Entry AddVariable(int tensor, int worker, const Interval* shard, int rank) override;
   Entry AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) override;
@@ -74,7 +79,7 @@ class ProgramBuilder : public NodeSink {
                 const std::vector<BoxView>& outputs) override;
   void AddOutput(const Entry& entry) override;
   void MarkTransit(const Entry& entry) override { program_.transit.push_back(entry); }
-  bool HasPieces() const override { return true; }
+  FetchDetail DetailOf(int worker) const override { return details_[worker]; }
 
   /*!
    * \brief Make the copies of one worker adjacent if there is no fetch between them, so that a
@@ -95,6 +100,7 @@ class ProgramBuilder : public NodeSink {
   void NoteInput(const Entry& entry) { NoteRead(program_.nodes[entry.node], entry.index); }
   void Reorder(const std::vector<size_t>& order);
 
+  std::vector<FetchDetail> details_;  // by worker
   Program program_;
 };
 

@@ -52,12 +52,13 @@ Entry TensorShards::Shard(int tensor, int worker) {
 Entry TensorShards::FetchRegion(int tensor, int worker, int phase, const Interval* region,
                                 double fill, Owners* owners) {
   const int rank = ShardBoxes(tensor).rank();
-  FetchPieces pieces(region, rank, builder_->HasPieces());
+  const FetchDetail detail = builder_->DetailOf(worker);
+  FetchPieces pieces(region, rank, detail);
   const Box moved(region, region + rank);
   const Movement movement = {std::vector<int64_t>(rank, 0)};
-  if (builder_->HasPieces()) {
+  if (detail == FetchDetail::kPieces) {
     AddRegion(tensor, worker, moved, movement, &pieces);
-  } else {
+  } else if (detail == FetchDetail::kEntries) {
     if (!owners->is_known) {
       ForEachPart(tensor, worker, moved, movement,
                   [&](int owner, const Box&, const Box&) { owners->workers.push_back(owner); });
@@ -123,21 +124,22 @@ Entry TensorShards::Gather(const ProducedOutput& produced, Assembly* assembly, i
   const Operator& op = graph_.op(produced.op);
   const Boxes& regions = *produced.regions;
   const PlacedAccess& access = assembly->access;
-  FetchPieces pieces(box, regions.rank(), builder_->HasPieces());
+  const FetchDetail detail = builder_->DetailOf(worker);
+  FetchPieces pieces(box, regions.rank(), detail);
   Owners& holders = assembly->holders[worker];
-  if (builder_->HasPieces() || !holders.is_known) {
+  if (detail == FetchDetail::kPieces || !holders.is_known) {
     holders.workers.clear();
     for (int holder : assembly->index.Find(box)) {
       if (access.replica[holder] != access.replica[worker]) continue;
       for (const Box& taken : TakenBoxes(access, worker, holder, box)) {
         holders.workers.push_back(holder);
-        if (builder_->HasPieces())
+        if (detail == FetchDetail::kPieces)
           pieces.Add(taken.data(), produced.entries[holder], regions[holder]);
       }
     }
     holders.is_known = true;
   }
-  if (!builder_->HasPieces()) {
+  if (detail == FetchDetail::kEntries) {
     for (int holder : holders.workers) pieces.AddInput(produced.entries[holder]);
   }
   const bool is_own = IsEqualBox(box, regions[worker], regions.rank()) &&
@@ -164,7 +166,7 @@ Entry TensorShards::JoinParts(int tensor, int phase, int worker, Assembly* assem
     }
     holders.is_known = true;
   }
-  FetchPieces pieces(shard, rank, builder_->HasPieces());
+  FetchPieces pieces(shard, rank, builder_->DetailOf(worker));
   for (int holder : holders.workers) {
     pieces.Add(layout.scattered[holder], parts[holder], layout.scattered[holder]);
   }

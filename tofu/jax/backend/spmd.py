@@ -72,8 +72,8 @@ class SpmdProgram:
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
         """The collectives that transfer each value of `lockstep`."""
-        lockstep = self.lockstep
-        if is_checked() and lockstep.moved_bytes > self._planned.remote_bytes:
+        lockstep, is_complete = self.lockstep, not self._planned.readers
+        if is_complete and is_checked() and lockstep.moved_bytes > self._planned.remote_bytes:
             raise InternalError(
                 f"Transfers move {lockstep.moved_bytes} bytes, and the program {self._planned.remote_bytes}."
             )
@@ -83,7 +83,7 @@ class SpmdProgram:
             kind = lockstep.find_kind(transfer)
             if kind not in collectives_by_kind:
                 collectives_by_kind[kind] = recognize(lockstep, transfer)
-                if is_checked():
+                if is_complete and is_checked():
                     check_collectives(lockstep, transfer, collectives_by_kind[kind])
             collectives_by_value[value] = collectives_by_kind[kind]
         return collectives_by_value
