@@ -9,6 +9,7 @@
 #include <new>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -122,6 +123,7 @@ class ExactSearch {
     if (offered_ == nullptr) return;
     const JoinedRounds separate(grid_.num_rounds(), 1);
     TryOffer([&] { return RefinePlan(variables_, hints_, *offered_, separate); });
+    if (start_ && limits_.refines_start) refined_bytes_ = start_->bytes;
   }
 
   bool Offer(const SearchResult& found) { return Offer(found.assignment, found.total_bytes()); }
@@ -228,10 +230,27 @@ class ExactSearch {
   /*! \brief Improve the plan two rounds at a time, without tables over all rounds. */
   void PolishPlan() {
     constexpr int64_t kNarrow = 500;
-    if (grid_.num_rounds() <= limits_.max_fine_rounds) return;
-    ForEachTwoRounds(
-        grid_.num_rounds(), [this] { return IsNarrow(kNarrow) || state_.IsOver(); },
-        [this](int first, int second) { return ImproveTwoRounds(first, second); });
+    // The search that found a plan to refine has improved it in this way.
+    if (grid_.num_rounds() <= limits_.max_fine_rounds || start_->bytes == refined_bytes_) return;
+    ForEachTwoRounds([this] { return FindKindsOfRounds(); },
+                     [this] { return IsNarrow(kNarrow) || state_.IsOver(); },
+                     [this](int first, int second) { return ImproveTwoRounds(first, second); });
+  }
+
+  /*! \brief Number rounds of one factor and price in which the best plan chooses the same. */
+  std::vector<int> FindKindsOfRounds() const {
+    const std::vector<std::vector<int>> choices = variables_.ChoicesOf(start_->plan);
+    std::map<std::tuple<int64_t, double, double, std::vector<int>>, int> known;
+    std::vector<int> kinds;
+    for (int round = 0; round < grid_.num_rounds(); ++round) {
+      std::vector<int> chosen;
+      for (const std::vector<int>& of_variable : choices) chosen.push_back(of_variable[round]);
+      const double price = grid_.has_prices() ? grid_.price(round) : 1;
+      const auto [found, is_new] = known.try_emplace(
+          {grid_.factor(round), price, grid_.latency(round), std::move(chosen)}, round);
+      kinds.push_back(found->second);
+    }
+    return kinds;
   }
 
   bool ImproveTwoRounds(int first, int second) {
@@ -309,6 +328,7 @@ class ExactSearch {
   ExactState state_;
   ExactProblem problem_;
   std::optional<FoundPlan> start_;  // the best plan before the search of all rounds
+  int64_t refined_bytes_ = -1;      // cost of the plan that is refined, or -1
   ExactResult result_;
 };
 

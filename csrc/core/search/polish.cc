@@ -4,6 +4,10 @@
  */
 #include "core/search/polish.h"
 
+#include <algorithm>
+#include <set>
+#include <utility>
+
 namespace tofu {
 
 KeptValues FreeRounds(const ExactProblem& problem, const KeptValues& originals,
@@ -26,15 +30,24 @@ KeptValues FreeRounds(const ExactProblem& problem, const KeptValues& originals,
   return kept;
 }
 
-void ForEachTwoRounds(int rounds, const std::function<bool()>& is_over,
+void ForEachTwoRounds(const std::function<std::vector<int>()>& find_kinds,
+                      const std::function<bool()>& is_over,
                       const std::function<bool(int first, int second)>& improve) {
-  const int pairs = rounds * (rounds - 1) / 2;
-  int idle = 0;  // pairs in a row without an improvement
-  while (rounds > 2) {
+  std::vector<int> kinds = find_kinds();
+  const int rounds = static_cast<int>(kinds.size());
+  std::set<std::pair<int, int>> idle;  // kinds of pairs that do not help
+  bool has_tried = rounds > 2;
+  while (has_tried) {
+    has_tried = false;
     for (int first = 0; first < rounds; ++first) {
       for (int second = first + 1; second < rounds; ++second) {
-        if (idle == pairs || is_over()) return;
-        idle = improve(first, second) ? 0 : idle + 1;
+        const std::pair<int, int> pair = std::minmax({kinds[first], kinds[second]});
+        if (!idle.insert(pair).second) continue;
+        if (is_over()) return;
+        has_tried = true;
+        if (!improve(first, second)) continue;
+        idle.clear();
+        kinds = find_kinds();
       }
     }
   }
@@ -43,7 +56,7 @@ void ForEachTwoRounds(int rounds, const std::function<bool()>& is_over,
 void Polish(const ExactProblem& problem, const Part& part, ExactState* state) {
   if (!state->has_plan()) return;
   ForEachTwoRounds(
-      CountRounds(problem), [state] { return state->IsOver(); },
+      [&problem] { return CountUp(CountRounds(problem)); }, [state] { return state->IsOver(); },
       [&](int first, int second) {
         const Weight before = state->weight();
         const KeptValues kept = FreeRounds(problem, part.originals, state->values(), first, second);

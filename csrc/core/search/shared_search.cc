@@ -138,7 +138,8 @@ class SharedSearch {
       return gap <= state_.bound() / kNarrow || state_.IsOver(kPolishShare);
     };
     if (!state_.has_plan()) return;
-    ForEachTwoRounds(CountRounds(problem_), is_over, [&](int first, int second) {
+    const auto find_kinds = [this] { return CountUp(CountRounds(problem_)); };
+    ForEachTwoRounds(find_kinds, is_over, [&](int first, int second) {
       const Weight before = state_.weight();
       Search(FreeRounds(problem_, part_.originals, state_.values(), first, second), unknown,
              state_.bytes(), 0, kTwoRoundsShare);
