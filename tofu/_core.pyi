@@ -47,7 +47,7 @@ class Graph:
         """Add a tensor and return its id.
 
         `replicable` is True if every worker may store the whole tensor. Equal tensors have the same 64-bit number as
-        `label`. If a tensor is computed several `times` in a training step, `element_bytes` counts all of them.
+        `label`. If a training step computes the tensor 10 `times`, `element_bytes` is 10 times the size of an element.
         """
     def add_operator(
         self,
@@ -129,10 +129,10 @@ class SearchResult:
 
     @property
     def operators(self) -> Int32Array:
-        """The axis of each operator that each round splits, as an array [operators, rounds]."""
+        """An array [operators, rounds]: the axis along which a round splits an operator, or -1."""
     @property
     def tensors(self) -> Int32Array:
-        """The dimension of each tensor that each round splits, as an array [tensors, rounds]."""
+        """An array [tensors, rounds]: the dimension along which a round splits a tensor, or -1."""
     @property
     def round_bytes(self) -> list[int]:
         """The cost that each round adds. The sum is the cost of the plan."""

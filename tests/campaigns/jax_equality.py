@@ -45,7 +45,7 @@ columns show the number of devices and the plan, which says how the step is spli
 - 3 searched, 8 searched: Tofu's default plan.
 - 4 random: a random plan.
 
-The column "excused" counts arrays that are too sensitive to compare: on one device, they change as much if the inputs are rounded
+The column "excused" counts arrays that are too sensitive to compare. They change as much on one device if the inputs are rounded
 differently. For example, a bias of attention keys has no effect, so its gradient consists of rounding errors. The optimizer Adam turns
 these errors into large changes. "float32" marks steps whose own code computes in float32. Empty cells were not run.
 

@@ -18,9 +18,9 @@ Indices = tuple[IndexNumbers, ...] | None
 
 
 class AbsentElement(NamedTuple):
-    """A dimension that one tensor of an operator lacks, such as the new dimension in `np.stack`.
+    """A dimension that an input or output lacks. In np.stack([a, b]), a and b lack the new dimension.
 
-    `axis` is the dimension's index variable. In np.stack([a, b]), `position` is 0 for a, and 1 for b.
+    `axis` names the dimension's index in the operator's formula. `position` is 0 for a, and 1 for b.
     """
 
     dimension: int

@@ -33,7 +33,7 @@ from tofu.tdl.walk import accesses, walk
 
 @dataclass(frozen=True)
 class Dimension:
-    """The indices by which a description accesses one dimension of a tensor.
+    """The indices that a description uses for one dimension of a tensor, such as `2 * i + k`.
 
     `is_whole` is True if one of the indices is `:` or `Any`.
     """

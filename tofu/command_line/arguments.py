@@ -33,7 +33,7 @@ def read_bandwidths(text: str | None) -> list[float] | str | None:
 
 
 def read_hints(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the hints, by name. Raise TofuError for texts unlike `fc1_weight=0` and `conv2=b,co`."""
+    """Return hints such as `fc1_weight=0` and `conv2=b,co`, by name. Raise TofuError for texts of another form."""
     hints: dict[str, Any] = {}
     for text in texts:
         name, equals, choice = text.partition("=")

@@ -124,6 +124,6 @@ def find_phases(graph: Graph) -> list[Phase]:
 
 
 def choose_main_operator(operators: Sequence[Operator], count_points: Callable[[Operator], int]) -> Operator:
-    """Return the forward operator with the most work, which represents the layer."""
+    """Return the operator that represents a layer: the one with the most work in the forward pass."""
     forward = [operator for operator in operators if not is_backward(operator)] or operators
     return max(forward, key=count_points) if len(forward) > 1 else forward[0]

@@ -65,7 +65,7 @@ class PartitionedStep:
     Attributes
     ----------
     partition
-        The plan, together with the traced step.
+        The plan, and the step that it splits.
     mesh
         The devices, arranged in a grid, such as 3 x 2 devices.
     uneven

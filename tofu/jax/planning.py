@@ -127,8 +127,8 @@ def _read_spec(name: str, spec: PartitionSpec, named_axes: int) -> int | None:
 def read_settings(workers: int | None, options: Mapping[str, Any], mesh: Mesh | None = None) -> Settings:
     """Check the options of planning. If `workers` is None, use the number of workers in the option `plan`.
 
-    If the user passed a mesh, a `PartitionSpec` in the option `hints` may use the names of its axes. Raise a TofuError
-    for the first option that is wrong or contradicts another option.
+    Hints may be JAX's `PartitionSpec`s. They name an axis of the device grid `mesh`. Raise a TofuError for the first
+    option that is wrong or contradicts another option.
     """
     check_names(options)
     values = dict(options)

@@ -96,7 +96,7 @@ class Outlines:
 
     @property
     def workers_by_operator(self) -> Mapping[int, Sequence[int]]:
-        """For each operator, the workers whose nodes are in `kinds`."""
+        """For each operator, example workers. Every other worker runs a node equal to one of theirs."""
         tables = read_tables(self.kinds)
         is_copy = tables.node_kind == NodeKind.OPERATOR
         found: dict[int, list[int]] = {}

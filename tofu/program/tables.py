@@ -59,7 +59,7 @@ class ProgramTables:
 
     @cached_property
     def entry_output(self) -> Column:
-        """For each entry (output array), its position among the outputs of its node."""
+        """For each array (entry), its position among the outputs of the node that computes it."""
         return np.arange(len(self.entry_node)) - np.searchsorted(self.entry_node, self.entry_node)
 
     @cached_property
@@ -69,22 +69,22 @@ class ProgramTables:
 
     @cached_property
     def first_entry(self) -> Column:
-        """The outputs of node n are the entries `first_entry[n]` to `first_entry[n + 1] - 1`."""
+        """The outputs of node n have the numbers `first_entry[n]` to `first_entry[n + 1] - 1`."""
         return _find_first_rows(self.entry_node, len(self.node_kind))
 
     @cached_property
     def first_read(self) -> Column:
-        """Node n has the reads `first_read[n]` to `first_read[n + 1] - 1`."""
+        """The reads (inputs) of node n have the numbers `first_read[n]` to `first_read[n + 1] - 1`."""
         return _find_first_rows(self.read_node, len(self.node_kind))
 
     @cached_property
     def first_piece(self) -> Column:
-        """Node n writes the regions (pieces) `first_piece[n]` to `first_piece[n + 1] - 1`."""
+        """The regions that node n writes have the numbers `first_piece[n]` to `first_piece[n + 1] - 1`."""
         return _find_first_rows(self.piece_node, len(self.node_kind))
 
     @cached_property
     def first_source(self) -> Column:
-        """Piece (region) n is copied from the sources (regions) `first_source[n]` to `first_source[n + 1] - 1`."""
+        """The sources of region n have the numbers `first_source[n]` to `first_source[n + 1] - 1`."""
         return _find_first_rows(self.source_piece, len(self.piece_node))
 
     @cached_property
@@ -100,7 +100,7 @@ class ProgramTables:
 
     @cached_property
     def source_entry(self) -> Column:
-        """For each source region, the number of the entry (array) that contains it."""
+        """For each source region, the number of the array that contains it."""
         return np.asarray(self.read_entry[self.source_read])
 
     @cached_property

@@ -26,15 +26,15 @@ class Device(Protocol):
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """Title and bytes of each row above the sum, such as {"parameters": 1024}."""
+        """The rows above the sum: bytes by title, such as {"parameters": 1024}."""
 
     @property
     def total(self) -> tuple[str, int]:
-        """Title and bytes of the last row, such as ("planned", 4096)."""
+        """The row with the sum: title and bytes, such as ("planned", 4096)."""
 
     @property
     def facts(self) -> Mapping[str, int | str]:
-        """Title and bytes of each row below the sum, such as {"all gradients": 4096}."""
+        """The rows below the sum: bytes or text by title, such as {"all gradients": 4096}."""
 
     @property
     def needed_bytes(self) -> int:

@@ -79,9 +79,9 @@ class Algorithm:
         return list_orders(factors) if self.is_search else (factors,)
 
     def describe_optimality(self, cost: int, proofs: Sequence[Proof], orders: str = "") -> str:
-        """Describe how close to optimal a plan with this cost is. `proofs` are lower bounds.
+        """Describe how close to optimal a plan with this cost is, by the lower bounds `proofs`.
 
-        `orders` ends the text. It states how many orders of the rounds were searched.
+        `orders` is added at the end, such as ", of 1 of 2 orders of the rounds".
         """
         if cost == 0:
             return describe_gap(cost, 0)

@@ -77,7 +77,7 @@ class Problem:
 
     @property
     def factors(self) -> tuple[int, ...]:
-        """The number of parts into which each round splits."""
+        """The number of parts in each round of splitting, such as (3, 2) for 6 workers."""
         return self.arrangement.factors
 
     @property

@@ -82,9 +82,9 @@ class OpaqueResult:
 
 
 class Opaque:
-    """A computation without a formula (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
+    """A computation that has no formula in a description (section 4.1).
 
-    The operator can be split along b (an index of an argument), but not along i and j (indices of the result). The
+    For f = Opaque() and f(matrix[b, :, :])[i, j], the operator can be split along b, but not along i and j. The
     interpreter calls `function` with arrays and numbers.
     """
 

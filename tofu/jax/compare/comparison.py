@@ -48,7 +48,7 @@ class PlanRow:
     """Results for one plan.
 
     If the plan does not apply to the step, `moved_bytes` is -1 and `note` has the reason. `overlapped_bytes` are
-    transferred while devices compute. `work` is the arithmetic of all devices, relative to one device.
+    transferred while devices compute. `work` is 1.2 if all devices together compute 20 % more than one device.
     """
 
     name: str

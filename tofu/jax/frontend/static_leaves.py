@@ -94,7 +94,7 @@ class Structure:
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Return `leaves` without the static leaves, such as functions and strings."""
+        """Return `leaves` without those that are static, such as functions and strings."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 

@@ -19,7 +19,7 @@ Reasons = dict[int, str]
 
 
 def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
-    """Return the tensors that depend on random numbers, so that two runs differ."""
+    """Return the tensors that depend on random numbers, with reasons. They differ between two runs."""
     drawn: Reasons = {}
     for operator, access in zip(graph.operators, accesses, strict=True):
         if draws(operator) or (access.is_random and operator.op not in DROP_PROBABILITIES):

@@ -114,10 +114,10 @@ def avoid_blocked_layouts(symbol: Any, *_: Any) -> Any:
 
 
 def complete_ctc_loss(symbol: Any, *_: Any) -> Any:
-    """Return a copy of a model with Tofu's CTCLoss.
+    """Return a copy of a model in which Tofu's operator replaces CTCLoss (a loss of unaligned sequences).
 
-    If no sample has a label, MXNet's kernel writes no results. If the labels of a sample do not fit into the sample,
-    MXNet's kernel does not write the gradient of this sample.
+    MXNet's kernel writes no results if no sample has a label. It writes no gradient for samples that are shorter than
+    their labels.
     """
     model = json.loads(symbol.tojson())
     for node in model["nodes"]:

@@ -79,7 +79,7 @@ class Splice:
         self.nodes.append(node)
 
     def replace(self, symbol: Any, inputs: Sequence[list[int]], name: str | None = None) -> None:
-        """Insert `symbol` in place of the next node of the old graph.
+        """Insert `symbol` (an MXNet graph) in place of the next node of the old graph.
 
         Variables "0", "1", ... of `symbol` become `inputs`. If `symbol` has a single output, `name` becomes its name.
         """
@@ -97,7 +97,7 @@ class Splice:
         self._find_new_entry.append(outputs.__getitem__)
 
     def symbol(self, graph: Mapping[str, Any]) -> Any:
-        """Return the new graph as a symbol. `graph` is the old graph."""
+        """Return the new graph as an MXNet symbol. `graph` is the old graph."""
         variables = [n for n, node in enumerate(self.nodes) if node["op"] == "null"]
         pointers = list(range(len(self.nodes) + 1))
         new_graph = {

@@ -60,7 +60,7 @@ def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None
 def watch_operators(
     executor: ShardedExecutor, callback: Callable[[bytes, bytes, int], None], monitor_all: bool
 ) -> None:
-    """Call `callback(name, operator, pointer)`, a hook of Gluon, for each whole tensor."""
+    """Call `callback(name, operator, pointer)` with the whole output of each operator. Gluon calls this a hook."""
 
     def show(name: bytes, op: str, handle: int) -> None:
         if op:

@@ -236,7 +236,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         pass
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind the model for other input shapes. The plan stays the same if it fits.
+        """Prepare the model for other input shapes. The plan stays the same if it fits.
 
         Types, parameters, gradients and optimizer are kept.
         """
