@@ -267,9 +267,8 @@ def count_levels(
 ) -> tuple[list[int], list[int]]:
     """Return the bytes, and the number of fetches (copies from other workers), that belong to each round.
 
-    Each round divides groups of workers. A transfer belongs to the round that puts its two workers into different
-    groups. The bytes of all rounds add up to the total. Neighbouring rounds of equal price and latency are one *level*.
-    A fetch by all workers counts once per level.
+    A transfer belongs to the round that puts its two workers into different groups. Neighbouring rounds of equal price
+    and latency are one *level*. A fetch by all workers counts once per level.
     """
 
 def feasible_choices(graph: Graph, factors: Sequence[int], kind: Kind, id: int, prefix: Sequence[int]) -> list[int]:

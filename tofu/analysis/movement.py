@@ -31,10 +31,9 @@ class AbsentElement(NamedTuple):
 def find_absent(
     pattern: Pattern, indices_by_tensor: Sequence[list[Indices]], extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, ...] | None:
-    """For each input and output, return the dimension that it lacks and other tensors have, or None.
+    """Return, for each input and output, the dimension that it lacks, or None.
 
-    For example, each input of a stack lacks one dimension of the output. Return None if the operator does more than
-    shift its inputs.
+    Return None if the operator does more than shift its inputs.
     """
     if pattern.moved_elements is None:
         return None

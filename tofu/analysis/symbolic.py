@@ -44,7 +44,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class InputPattern:
-    """The indices by which an input is read. `is_read` is False if only its shape is used."""
+    """The indices of the elements that are read. `is_read` is False if only the input's shape is used."""
 
     dimensions: tuple[Dimension, ...]
     is_read: bool

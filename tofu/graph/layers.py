@@ -106,8 +106,8 @@ def is_backward(operator: Operator) -> bool:
 def find_phases(graph: Graph) -> list[Phase]:
     """Return the phase of each operator.
 
-    A JAX step is one program without phases. In its graph, an operator that computes gradients is in the backward phase,
-    and any other operator that reads a gradient, or a result of such an operator, is in the update phase.
+    A JAX step has no phases. Its operators that compute gradients are in the backward phase. Other operators that depend
+    on gradients are in the update phase.
     """
     phases: list[Phase] = []
     depends_on_gradient: set[int] = set()

@@ -56,10 +56,9 @@ def analyse(source: Source, settings: Settings, observe: Observer, engine: Engin
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
-    """Choose one of several graphs that compute the same results, for example with or without sums in loops.
+    """Choose one of several graphs of the step, for example with or without sums in loops.
 
-    If the user passes a plan, return the graph for which the plan was made. Otherwise, return the graph that should
-    communicate least.
+    If the user passes a plan, return its graph. Otherwise, return the graph that should communicate least.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):

@@ -63,7 +63,7 @@ class Point:
 
 
 def measure_plan(choices: Choices, measure: Measure) -> Point:
-    """Return a plan with its cost and memory. `measure` returns the memory of each worker."""
+    """Return a plan with its cost and memory."""
     return Point(choices, price(choices), measure(choices))
 
 

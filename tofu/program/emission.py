@@ -107,7 +107,7 @@ class Outlines:
 
 
 def write_outlines(choices: Choices) -> Outlines:
-    """Return short forms of the workers' programs for a training step."""
+    """Return the outlines of a training step."""
     return Outlines(*_core.emit_outlines(**_list_arguments(choices, TRAINING, list_outputs(choices, TRAINING))))
 
 

@@ -75,10 +75,7 @@ class MemoryComparison(ABC):
         return self.largest.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def describe_fit(self, device_bytes: int) -> str:
-        """Return text that states if `device_bytes` of memory are enough.
-
-        The first line is about one device, and the second about the worker that needs most memory.
-        """
+        """Return text that states if `device_bytes` are enough, for one device and for the largest worker."""
         devices = {device.name: device for device in (self.columns[0][1], self.largest)}
         return "\n".join(
             f"{name} needs {format_bytes(device.needed_bytes)}: it "

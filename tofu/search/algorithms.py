@@ -147,7 +147,7 @@ def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
 def describe_gap(cost: int, bound: int, among: str = "") -> str:
     """Return a text such as "optimal" or "within 2 % of a proven lower bound". Return "" if nothing is proved.
 
-    The text ends with `among`, which names the plans for which the bound holds: " among plans with ...".
+    The text ends with `among`, the plans that were compared, such as " among plans with ...".
     """
     if cost == 0:
         return "optimal"

@@ -22,7 +22,7 @@ Coordinate: TypeAlias = Index | WholeDimension
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """An output of a traced description: the element at `coordinates` is `value`, for all values of `variables`.
+    """The formula of an output: the element at `coordinates` is `value`, for all values of `variables`.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ def scatter(
 
 
 def as_form(result: object, place: Place) -> Form:
-    """Return the result of a description, such as a lambda, as a `Form` (output as written in a description)."""
+    """Convert a result of a description, such as a lambda, to a `Form`."""
     if isinstance(result, Form):
         return result
     if not callable(result):

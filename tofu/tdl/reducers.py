@@ -29,7 +29,7 @@ def Sum(  # noqa: N802
 ) -> tdl.Value:
     """Return the sum of `body` over all values of its index variables.
 
-    A lambda with a parameter `*s` needs the number of its variables, as `ndim=3`, or their names, as `names="b y0 y1"`.
+    If the lambda has a parameter `*s`, pass the number of all variables (`ndim=3`) or their names (`names="b y0 y1"`).
     With `names=""`, there are no variables, and the sum is `body()`.
     """
     return _reduce("Sum", body, ndim, extents, names)

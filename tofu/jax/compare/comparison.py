@@ -129,7 +129,7 @@ class PlanComparison:
         return step.lower_leaves(), partition.plan
 
     def peer(self, peer: Peer, name: str) -> PlanRow:
-        """Compile the step under a plan made by hand, and return the results."""
+        """Compile the step with a plan made by hand, and return the results."""
         return self._compile(name, self.lower_peer(peer))
 
     def lower_peer(self, peer: Peer) -> Any:

@@ -49,7 +49,7 @@ class Traced(NamedTuple):
 def trace_step(
     function: Callable[..., Any], arguments: Sequence[Any], static_numbers: bool = False
 ) -> tuple[Step, Traced]:
-    """Trace a function. Return its equations, and its jaxpr (JAX's program).
+    """Return the equations of a function, and its jaxpr (JAX's program).
 
     Arguments are trees of arrays or shapes. If `static_numbers` is True, Python numbers are part of the step. Raise
     UnsupportedError for side effects.

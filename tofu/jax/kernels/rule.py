@@ -64,7 +64,7 @@ class SplitRule:
         return SplitRule((*self.inputs, *cotangent_groups), gradient_groups)
 
     def add_batch(self, batched: Sequence[bool], axis: str) -> SplitRule:
-        """Return the rule under `jax.vmap`. `axis` becomes the first dimension of batched inputs and of all outputs."""
+        """Return the rule for a batch. `axis` becomes the first dimension of batched inputs and of all outputs."""
         batch_dimension: Dimension = (axis, 1)
         pairs = zip(self.inputs, batched, strict=True)
         inputs = ((batch_dimension, *group) if is_batched else group for group, is_batched in pairs)

@@ -29,7 +29,7 @@ def rewrite_operators(
     find_by_op: Mapping[str, FindReplacement],
     keeps_names: bool = False,
 ) -> Any:
-    """Return a copy of the model in which some operators are replaced by other MXNet graphs (symbols).
+    """Return a copy of the model in which MXNet graphs (symbols) replace some operators.
 
     `shapes` and `types` describe all variables. `find_by_op` maps an operator type to a function that returns the
     replacement, or None. If `keeps_names` is True, replacements keep the operators' names.

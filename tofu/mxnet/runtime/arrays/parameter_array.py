@@ -118,7 +118,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return bool(self._views) or self._has_untracked_view
 
     def move(self, tensor: ShardedTensor) -> None:
-        """Move the values to the devices of `tensor`, and split them like `tensor`."""
+        """Move the values to the devices of `tensor`, with the split of `tensor`."""
         old_tensor = self.tensor
         if tensor is old_tensor:
             return

@@ -257,8 +257,8 @@ class Executor:
     ) -> Executor:
         """Return an executor for the input shapes in `kwargs`. Both executors share arrays.
 
-        Raise ShapeError if other arguments change their shapes, unless `partial_shaping` is True. Raise ShapeError if
-        arrays grow, unless `allow_up_sizing` is True.
+        Raise ShapeError if other arguments change their shapes (allowed by `partial_shaping`), or if any array grows
+        (allowed by `allow_up_sizing`).
         """
         check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}

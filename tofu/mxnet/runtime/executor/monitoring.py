@@ -14,10 +14,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class MonitoredShards:
-    """An executor for `mx.mon.Monitor` that shows whole arrays.
-
-    `find_executor` returns the real executor.
-    """
+    """An executor for `mx.mon.Monitor` that shows whole arrays."""
 
     def __init__(self, find_executor: Callable[[], ShardedExecutor], symbol: Any) -> None:
         self._find_executor = find_executor

@@ -101,7 +101,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         return is_new
 
     def bind(self, *args: Any, **kwargs: Any) -> None:
-        """Bind the default bucket. Other buckets are bound when their first batch arrives."""
+        """Plan and allocate the default bucket. Other buckets follow when their first batch arrives."""
         self._add_bucket(self._default_bucket_key)
         super().bind(*args, **kwargs)
         if self._loaded_parameters is not None:

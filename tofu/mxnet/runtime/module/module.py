@@ -159,7 +159,7 @@ class Module(RunningModule):
         super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return parameters and auxiliary states (such as moving means), as mappings from names to whole arrays.
+        """Return parameters and auxiliary states (such as moving means) as whole arrays, by name.
 
         If a loaded module has no arrays yet, its checkpoint is read.
         """
