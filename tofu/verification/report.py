@@ -91,7 +91,7 @@ class NodeReport:
 
     @property
     def kind(self) -> Compared:
-        """How the outputs were compared. If there were several ways, the least reliable."""
+        """The way in which the outputs were compared. If there are several ways, the least reliable."""
         return find_kind(self.compared)
 
     @property
