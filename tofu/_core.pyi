@@ -47,7 +47,7 @@ class Graph:
         """Add a tensor and return its id.
 
         `replicable` is True if every worker may store the whole tensor. Equal tensors have the same 64-bit number as
-        `label`. If a tensor is computed several `times` in a training step, `element_bytes` counts all of them.
+        `label`. If a training step computes the tensor 10 `times`, `element_bytes` is 10 times the size of an element.
         """
     def add_operator(
         self,
@@ -129,10 +129,10 @@ class SearchResult:
 
     @property
     def operators(self) -> Int32Array:
-        """The axis of each operator that each round splits, as an array [operators, rounds]."""
+        """An array [operators, rounds]: the axis along which a round splits an operator, or -1."""
     @property
     def tensors(self) -> Int32Array:
-        """The dimension of each tensor that each round splits, as an array [tensors, rounds]."""
+        """An array [tensors, rounds]: the dimension along which a round splits a tensor, or -1."""
     @property
     def round_bytes(self) -> list[int]:
         """The cost that each round adds. The sum is the cost of the plan."""
@@ -267,9 +267,8 @@ def count_levels(
 ) -> tuple[list[int], list[int]]:
     """Return the bytes, and the number of fetches (copies from other workers), that belong to each round.
 
-    Each round divides groups of workers. A transfer belongs to the round that puts its two workers into different
-    groups. The bytes of all rounds add up to the total. Neighbouring rounds of equal price and latency are one *level*.
-    A fetch by all workers counts once per level.
+    A transfer belongs to the round that puts its two workers into different groups. Neighbouring rounds of equal price
+    and latency are one *level*. A fetch by all workers counts once per level.
     """
 
 def feasible_choices(graph: Graph, factors: Sequence[int], kind: Kind, id: int, prefix: Sequence[int]) -> list[int]:

@@ -102,7 +102,7 @@ class Backend(Protocol):
         worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Raise InternalError if `execution`, a graph from `build`, is wrong. By default, do nothing.
+        """Raise InternalError if `execution`, a graph from `build`, is wrong. This base method checks nothing.
 
         For example, the graph must transfer `communication_bytes` between workers.
         """

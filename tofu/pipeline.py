@@ -142,7 +142,7 @@ class Partition:
     task
         The training step that was planned.
     selection
-        The result of the search. Smaller operators may replace an operator of the model.
+        The result of the search: the split, the algorithm, and how close to optimal the plan is.
     """
 
     choices: Choices

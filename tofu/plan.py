@@ -272,7 +272,7 @@ class Plan:
             )
 
     def __str__(self) -> str:
-        """Return a summary, and a table that shows how each round splits the operators and tensors."""
+        """Return a summary, and a table that shows how the operators and tensors are split."""
         rounds = f" ({' + '.join(map(format_bytes, self.step_bytes))})" if self.step_bytes else ""
         lines = [
             f"{format_workers(self.factors)}, {format_bytes(self.communication_bytes)} moved per training step{rounds}, "

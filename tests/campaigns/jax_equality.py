@@ -45,9 +45,9 @@ columns show the number of devices and the plan, which says how the step is spli
 - 3 searched, 8 searched: Tofu's default plan.
 - 4 random: a random plan.
 
-The column "excused" counts arrays that are too sensitive to compare: on one device, they change as much if the inputs are rounded
-differently. For example, a bias of attention keys has no effect, so its gradient consists of rounding errors. The optimizer Adam turns
-these errors into large changes. "float32" marks steps whose own code computes in float32. Empty cells were not run.
+The column "excused" counts arrays that are too sensitive to compare. On one device, other rounding of the inputs causes errors of the same
+size. For example, a bias of attention keys has no effect, so its gradient consists of rounding errors. The optimizer Adam turns these
+errors into large changes. "float32" marks steps whose own code computes in float32. Empty cells were not run.
 
 If the number of a loop's iterations is unknown, every device computes the complete loop. Such loops are in optimizers with a line search,
 and in a solver of the library diffrax.

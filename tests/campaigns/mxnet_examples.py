@@ -41,8 +41,8 @@ compared](verify-model.md#what-is-not-compared).
 
 - MXNet has no float64 version of LRN (in AlexNet), Crop (in the FCNs and a generator), CTCLoss and SoftmaxActivation. These operators
   compute in float32, even in "float64" models.
-- The detectors (ssd) need float32. A detector chooses among boxes with nearly equal scores, so rounding can change its results. Small
-  errors of detectors could stay hidden.
+- The detectors (ssd) need float32. A detector chooses among boxes with nearly equal scores, so rounding can change its results. A
+  small mistake of a detector might not be found.
 - The models lips and capsules are compared in float32, too. In lips, the operator InstanceNorm adds in float32.
 - If AlexNet runs in float32, MXNet computes a wrong gradient of conv2_bias on one device, with an error of 3.4e-5. The reason is that the
   library oneDNN [reads uninitialized memory](limits.md#where-one-device-is-wrong) for LRN (local response normalisation). Without oneDNN

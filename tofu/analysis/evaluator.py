@@ -48,9 +48,9 @@ class SignatureNumbers:
 
 
 class Evaluator:
-    """Evaluates the lengths and indices of a `Pattern` (a symbolic analysis) at given shapes.
+    """Evaluates the lengths and indices in an operator's formula at given shapes.
 
-    `dimensions` are the symbolic dimensions of the inputs, then of the outputs.
+    `dimensions` has the indices that access each dimension of the inputs, then of the outputs.
     """
 
     def __init__(self, pattern: Pattern) -> None:

@@ -18,9 +18,9 @@ Indices = tuple[IndexNumbers, ...] | None
 
 
 class AbsentElement(NamedTuple):
-    """A dimension that one tensor of an operator lacks, such as the new dimension in `np.stack`.
+    """A dimension that an input or output lacks. In np.stack([a, b]), a and b lack the new dimension.
 
-    `axis` is the dimension's index variable. In np.stack([a, b]), `position` is 0 for a, and 1 for b.
+    `axis` names the dimension's index in the operator's formula. `position` is 0 for a, and 1 for b.
     """
 
     dimension: int
@@ -31,10 +31,9 @@ class AbsentElement(NamedTuple):
 def find_absent(
     pattern: Pattern, indices_by_tensor: Sequence[list[Indices]], extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, ...] | None:
-    """For each input and output, return the dimension that it lacks and other tensors have, or None.
+    """Return, for each input and output, the dimension that it lacks, or None.
 
-    For example, each input of a stack lacks one dimension of the output. Return None if the operator does more than
-    shift its inputs.
+    Return None if the operator does more than shift its inputs.
     """
     if pattern.moved_elements is None:
         return None

@@ -33,7 +33,7 @@ from tofu.tdl.walk import accesses, walk
 
 @dataclass(frozen=True)
 class Dimension:
-    """The indices by which a description accesses one dimension of a tensor.
+    """The indices that a description uses for one dimension of a tensor, such as `2 * i + k`.
 
     `is_whole` is True if one of the indices is `:` or `Any`.
     """
@@ -44,7 +44,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class InputPattern:
-    """The indices by which an input is read. `is_read` is False if only its shape is used."""
+    """The indices of the elements that are read. `is_read` is False if only the input's shape is used."""
 
     dimensions: tuple[Dimension, ...]
     is_read: bool

@@ -12,7 +12,7 @@ MOST_DIGITS = 9  # a longer number is read as the name of an axis
 
 
 def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each input, by name. Raise TofuError for texts unlike `data:64,3,224,224`."""
+    """Return the shape of each input, by name. Texts look like `data:64,3,224,224`. Raise TofuError for others."""
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name, _, extents = text.rpartition(":")
@@ -33,7 +33,7 @@ def read_bandwidths(text: str | None) -> list[float] | str | None:
 
 
 def read_hints(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the hints, by name. Raise TofuError for texts unlike `fc1_weight=0` and `conv2=b,co`."""
+    """Return the hints, by name. Texts look like `fc1_weight=0` or `conv2=b,co`. Raise TofuError for others."""
     hints: dict[str, Any] = {}
     for text in texts:
         name, equals, choice = text.partition("=")
@@ -57,7 +57,7 @@ def _read_choice(text: str) -> Any:
 
 
 def read_optimizer(text: str) -> tuple[str | None, dict[str, Any]]:
-    """Return an optimizer's name and arguments. Raise TofuError for texts unlike `sgd,momentum=0.9`.
+    """Return an optimizer's name and arguments. Texts look like `sgd,momentum=0.9`. Raise TofuError for others.
 
     `none` gives (None, {}).
     """
@@ -75,7 +75,7 @@ def read_optimizer(text: str) -> tuple[str | None, dict[str, Any]]:
 
 
 def read_attribute(text: str) -> tuple[str, str]:
-    """Return the name and the value of an attribute. Raise TofuError for texts unlike `num_filter=8`."""
+    """Return the name and the value of an attribute. Texts look like `num_filter=8`. Raise TofuError for others."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise TofuError(f"--attribute {text!r} is not NAME=VALUE, for example num_filter=8.")

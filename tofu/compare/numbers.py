@@ -19,7 +19,7 @@ CANCELLED_IN_FLOAT32 = 1e-5
 
 @dataclass(frozen=True)
 class RunNumbers:
-    """Outputs, gradients and auxiliary states of a model after one run, by name."""
+    """Outputs, gradients and states (such as moving means) of a model after one run, by name."""
 
     outputs: Arrays
     gradients: Arrays = field(default_factory=dict)

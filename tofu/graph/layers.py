@@ -106,8 +106,8 @@ def is_backward(operator: Operator) -> bool:
 def find_phases(graph: Graph) -> list[Phase]:
     """Return the phase of each operator.
 
-    A JAX step is one program without phases. In its graph, an operator that computes gradients is in the backward phase,
-    and any other operator that reads a gradient, or a result of such an operator, is in the update phase.
+    A JAX step has no phases. Its operators that compute gradients are in the backward phase. Other operators that depend
+    on gradients are in the update phase.
     """
     phases: list[Phase] = []
     depends_on_gradient: set[int] = set()
@@ -124,6 +124,6 @@ def find_phases(graph: Graph) -> list[Phase]:
 
 
 def choose_main_operator(operators: Sequence[Operator], count_points: Callable[[Operator], int]) -> Operator:
-    """Return the forward operator with the most work, which represents the layer."""
+    """Return the operator that represents a layer: the one with the most work in the forward pass."""
     forward = [operator for operator in operators if not is_backward(operator)] or operators
     return max(forward, key=count_points) if len(forward) > 1 else forward[0]

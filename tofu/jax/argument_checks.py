@@ -62,7 +62,7 @@ def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def list_weak(leaves: Sequence[Any]) -> WeakTypes:
-    """For each leaf, return True if its type may change in arithmetic (*weak type*), as for Python numbers."""
+    """Return a bool for each leaf: True if its type may change in arithmetic, as for Python numbers."""
     return tuple(bool(getattr(leaf, "weak_type", type(leaf) in NUMBERS and type(leaf) is not bool)) for leaf in leaves)
 
 

@@ -54,7 +54,7 @@ class DeferredStep:
         self._partition_arguments = {"workers": workers, "donate_argnums": donate_argnums, **options}
 
     def planned(self, *args: Any, **named: Any) -> PartitionedStep:
-        """Return the step for several devices. If it was not called before, pass arguments or their shapes."""
+        """Return the step for several devices. Before the first call, pass arguments or their shapes."""
         args = order_arguments(self.step, args, named)
         if self._planned_step is None:
             if not args:

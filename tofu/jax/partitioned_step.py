@@ -65,7 +65,7 @@ class PartitionedStep:
     Attributes
     ----------
     partition
-        The plan, together with the traced step.
+        The plan, and the step that it splits.
     mesh
         The devices, arranged in a grid, such as 3 x 2 devices.
     uneven
@@ -108,8 +108,7 @@ class PartitionedStep:
     def shardings(self) -> Any:
         """The sharding of each array in the step's arguments, as trees.
 
-        The trees have the structure of the arguments, with the same functions and strings. Raises UnsupportedError if a
-        class in a tree accepts only arrays, and no shardings.
+        The trees have the structure of the arguments. Raises UnsupportedError if a class in a tree accepts only arrays.
         """
         replicated, structure = NamedSharding(self.mesh, PartitionSpec()), self._native.arguments_tree
 
@@ -381,8 +380,7 @@ class PartitionedStep:
     def why(self, operator: str) -> str:
         """Return a table of all ways to split an operator, with their communication.
 
-        `operator` is a name from the plan, or a layer from `python -m tofu plan`, which stands for its largest
-        operator. For each way, Tofu makes a short search.
+        `operator` is a name from the plan, or a layer from `python -m tofu plan`. A layer stands for its largest operator.
         """
         return print_to_text(lambda console: console.print(alternatives_table(self.partition, operator)))
 

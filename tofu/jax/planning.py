@@ -56,10 +56,9 @@ def analyse(source: Source, settings: Settings, observe: Observer, engine: Engin
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
-    """Choose one of several graphs that compute the same results, for example with or without sums in loops.
+    """Choose one of several graphs of the step, for example with or without sums in loops.
 
-    If the user passes a plan, return the graph for which the plan was made. Otherwise, return the graph that should
-    communicate least.
+    If the user passes a plan, return its graph. Otherwise, return the graph that should communicate least.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):
@@ -127,8 +126,8 @@ def _read_spec(name: str, spec: PartitionSpec, named_axes: int) -> int | None:
 def read_settings(workers: int | None, options: Mapping[str, Any], mesh: Mesh | None = None) -> Settings:
     """Check the options of planning. If `workers` is None, use the number of workers in the option `plan`.
 
-    If the user passed a mesh, a `PartitionSpec` in the option `hints` may use the names of its axes. Raise a TofuError
-    for the first option that is wrong or contradicts another option.
+    Hints may be JAX's `PartitionSpec`s. They name an axis of the device grid `mesh`. Raise a TofuError for the first
+    option that is wrong or contradicts another option.
     """
     check_names(options)
     values = dict(options)

@@ -65,7 +65,7 @@ class StepArguments:
         self._variants = [Variant(native.arguments_tree, native.results_tree, native.jaxpr)]  # the latest is first
 
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Divide `values`, which has a value for each array, into one list for each argument."""
+        """Divide a list with a value for each array into one list for each argument."""
         return self._native.arguments_tree.split(values)
 
     def flatten(self, args: Sequence[Any]) -> tuple[list[Any], Variant]:

@@ -74,7 +74,7 @@ class Pullback:
 
 @dataclass(frozen=True)
 class Batch:
-    """A `jax.vmap` of a step over `size` examples. `batched` is True for each argument with a batch dimension."""
+    """A step for a batch of `size` examples (`jax.vmap`). `batched` is True for arguments with a batch dimension."""
 
     size: int
     batched: tuple[bool, ...]
@@ -101,7 +101,7 @@ def make_transformable(
 ) -> Run:
     """Return `run` as a function that `jax.grad` and `jax.vmap` accept.
 
-    `run` runs a partitioned step on complete arrays. `run_transformed` runs its gradient or its `jax.vmap`.
+    `run` runs a partitioned step on complete arrays. `run_transformed` runs its gradient or its batched version.
     """
     types = [native.step.types[number] for number in native.step.inputs]
     key_implementations = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]

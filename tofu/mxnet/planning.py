@@ -162,7 +162,7 @@ def read_trained(
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
     """Return a function that plans a task for `symbol`.
 
-    The function may replace operators if this improves the plan, such as an RNN by cells.
+    The function replaces operators if this improves the plan. For example, cells replace an RNN.
     """
 
     def plan(task: Task) -> Partition:

@@ -71,7 +71,7 @@ def advise(
     """Simulate a model on several numbers of devices, to find the best number. The result prints as a table.
 
     `workers` lists the numbers to try, by default 2, 4, 8, ... up to all devices of the machine. Other arguments and
-    errors are as in `simulate`. The plan of a partitioned symbol is ignored.
+    errors are as in `simulate`. If `symbol` has a plan, the plan is ignored.
     """
     settings = symbol.settings.over(ONE_WORKER) if isinstance(symbol, PartitionedSymbol) else read_settings(ONE_WORKER)
     model = _read_model(symbol, shapes, list_keyword_arguments(advise))

@@ -63,7 +63,7 @@ class Point:
 
 
 def measure_plan(choices: Choices, measure: Measure) -> Point:
-    """Return a plan with its cost and memory. `measure` returns the memory of each worker."""
+    """Return a plan with its cost and memory."""
     return Point(choices, price(choices), measure(choices))
 
 
@@ -85,7 +85,7 @@ class Tradeoff:
     """The solution at price 0. Its lower bound is valid for every memory limit."""
 
     def split_all(self) -> Point:
-        """Add the plan for the highest price. It splits everything except small tensors."""
+        """Add a plan that splits all tensors except small ones."""
         return self._add(self._solve_with_all(lambda problem: problem).choices)
 
     def replicate_freely(self) -> Point:

@@ -83,8 +83,6 @@ class _Display:
 
 
 class _Displays(threading.local):
-    """For each thread, its display or None."""
-
     current: _Display | None = None
 
 

@@ -96,7 +96,7 @@ class Outlines:
 
     @property
     def workers_by_operator(self) -> Mapping[int, Sequence[int]]:
-        """For each operator, the workers whose nodes are in `kinds`."""
+        """For each operator, example workers. Every other worker runs a node equal to one of theirs."""
         tables = read_tables(self.kinds)
         is_copy = tables.node_kind == NodeKind.OPERATOR
         found: dict[int, list[int]] = {}
@@ -107,7 +107,7 @@ class Outlines:
 
 
 def write_outlines(choices: Choices) -> Outlines:
-    """Return short forms of the workers' programs for a training step."""
+    """Return the outlines of a training step."""
     return Outlines(*_core.emit_outlines(**_list_arguments(choices, TRAINING, list_outputs(choices, TRAINING))))
 
 

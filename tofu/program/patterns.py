@@ -23,9 +23,9 @@ class PieceColumns(NamedTuple):
     Attributes
     ----------
     reader, rank, begin, extent
-        The worker that reads each piece, and the piece's place in the worker's array.
+        For each piece: the worker, and the number of dimensions, begin and lengths of the region in its array.
     source_input, source_owner, source_rank, source_begin, source_along
-        The input, the worker, and the region (`PieceSource`) of each source.
+        For each source: the number of the input, the worker that stores it, and the fields of a `PieceSource`.
     """
 
     reader: Column

@@ -83,7 +83,7 @@ class Program:
 
     @cached_property
     def entry_tensor(self) -> npt.NDArray[np.int64]:
-        """Number of the tensor to which each entry belongs. An entry is an output array of a node."""
+        """The number of the tensor to which each array (entry) belongs."""
         return self.tables.find_entry_tensors([operator.outputs for operator in self.graph.operators])
 
     @cached_property

@@ -59,32 +59,32 @@ class ProgramTables:
 
     @cached_property
     def entry_output(self) -> Column:
-        """For each entry (output array), its position among the outputs of its node."""
+        """The position of each array among the outputs of its node."""
         return np.arange(len(self.entry_node)) - np.searchsorted(self.entry_node, self.entry_node)
 
     @cached_property
     def entry_worker(self) -> Column:
-        """For each entry (output array), the worker that stores it."""
+        """The worker that stores each array."""
         return np.asarray(self.node_worker[self.entry_node])
 
     @cached_property
     def first_entry(self) -> Column:
-        """The outputs of node n are the entries `first_entry[n]` to `first_entry[n + 1] - 1`."""
+        """The outputs of node n have the numbers `first_entry[n]` to `first_entry[n + 1] - 1`."""
         return _find_first_rows(self.entry_node, len(self.node_kind))
 
     @cached_property
     def first_read(self) -> Column:
-        """Node n has the reads `first_read[n]` to `first_read[n + 1] - 1`."""
+        """The reads (inputs) of node n have the numbers `first_read[n]` to `first_read[n + 1] - 1`."""
         return _find_first_rows(self.read_node, len(self.node_kind))
 
     @cached_property
     def first_piece(self) -> Column:
-        """Node n writes the regions (pieces) `first_piece[n]` to `first_piece[n + 1] - 1`."""
+        """The regions that node n writes have the numbers `first_piece[n]` to `first_piece[n + 1] - 1`."""
         return _find_first_rows(self.piece_node, len(self.node_kind))
 
     @cached_property
     def first_source(self) -> Column:
-        """Piece (region) n is copied from the sources (regions) `first_source[n]` to `first_source[n + 1] - 1`."""
+        """The sources of region n have the numbers `first_source[n]` to `first_source[n + 1] - 1`."""
         return _find_first_rows(self.source_piece, len(self.piece_node))
 
     @cached_property
@@ -95,23 +95,23 @@ class ProgramTables:
 
     @cached_property
     def source_node(self) -> Column:
-        """For each source region, the number of the fetch that reads it."""
+        """The number of the fetch that reads each source region."""
         return np.asarray(self.piece_node[self.source_piece])
 
     @cached_property
     def source_entry(self) -> Column:
-        """For each source region, the number of the entry (array) that contains it."""
+        """The number of the array that contains each source region."""
         return np.asarray(self.read_entry[self.source_read])
 
     @cached_property
     def is_transit(self) -> npt.NDArray[np.bool_]:
-        """For each entry (output array), True if it is an intermediate result."""
+        """True for each array that is an intermediate result."""
         marks = np.zeros(len(self.entry_node), bool)
         marks[self.transit_entry] = True
         return marks
 
     def find_entry_tensors(self, operator_outputs: Sequence[Sequence[int]]) -> Column:
-        """Return the number of each entry's tensor. `operator_outputs` has the outputs of each operator."""
+        """Return the tensor of each array. `operator_outputs` lists the output tensors of each operator."""
         first_output = np.cumsum([0, *map(len, operator_outputs)])
         outputs = np.array([tensor for tensors in operator_outputs for tensor in tensors], np.int64)
         tensors: Column = self.node_id[self.entry_node]

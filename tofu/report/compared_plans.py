@@ -22,7 +22,7 @@ the best plan that holds no more than that plan.
 
 @dataclass(frozen=True)
 class ComparedPlan:
-    """One plan in the comparison. If no such plan exists, `partition` is None, and `refusal` is the reason."""
+    """One row of a comparison. If its plan does not exist, `partition` is None, and `refusal` is the reason."""
 
     name: str
     partition: Partition | None

@@ -26,15 +26,15 @@ class Device(Protocol):
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """Title and bytes of each row above the sum, such as {"parameters": 1024}."""
+        """The rows above the sum: bytes by title, such as {"parameters": 1024}."""
 
     @property
     def total(self) -> tuple[str, int]:
-        """Title and bytes of the last row, such as ("planned", 4096)."""
+        """The row with the sum: title and bytes, such as ("planned", 4096)."""
 
     @property
     def facts(self) -> Mapping[str, int | str]:
-        """Title and bytes of each row below the sum, such as {"all gradients": 4096}."""
+        """The rows below the sum: bytes or text by title, such as {"all gradients": 4096}."""
 
     @property
     def needed_bytes(self) -> int:
@@ -75,10 +75,7 @@ class MemoryComparison(ABC):
         return self.largest.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def describe_fit(self, device_bytes: int) -> str:
-        """Return text that states if `device_bytes` of memory are enough.
-
-        The first line is about one device, and the second about the worker that needs most memory.
-        """
+        """Return text that states if `device_bytes` are enough, for one device and for the largest worker."""
         devices = {device.name: device for device in (self.columns[0][1], self.largest)}
         return "\n".join(
             f"{name} needs {format_bytes(device.needed_bytes)}: it "

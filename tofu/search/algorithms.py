@@ -79,9 +79,9 @@ class Algorithm:
         return list_orders(factors) if self.is_search else (factors,)
 
     def describe_optimality(self, cost: int, proofs: Sequence[Proof], orders: str = "") -> str:
-        """Describe how close to optimal a plan with this cost is. `proofs` are lower bounds.
+        """Describe how close to optimal a plan with this cost is, by the lower bounds `proofs`.
 
-        `orders` ends the text. It states how many orders of the rounds were searched.
+        `orders` is added at the end, such as ", of 1 of 2 orders of the rounds".
         """
         if cost == 0:
             return describe_gap(cost, 0)
@@ -147,7 +147,7 @@ def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
 def describe_gap(cost: int, bound: int, among: str = "") -> str:
     """Return a text such as "optimal" or "within 2 % of a proven lower bound". Return "" if nothing is proved.
 
-    The text ends with `among`, which names the plans for which the bound holds: " among plans with ...".
+    The text ends with `among`, the plans that were compared, such as " among plans with ...".
     """
     if cost == 0:
         return "optimal"

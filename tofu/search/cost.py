@@ -38,7 +38,7 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the bytes and the number of reads that cross each level of the interconnect.
 
     Level n belongs to round n, in which groups of workers are divided. A transfer crosses the level of the round that
-    puts its two workers into different groups. The bytes add up to the total of `evaluate`.
+    puts its two workers into different groups.
     """
     problem = choices.problem
     counts, waits = _core.count_levels(

@@ -77,7 +77,7 @@ class Problem:
 
     @property
     def factors(self) -> tuple[int, ...]:
-        """The number of parts into which each round splits."""
+        """The number of parts in each round of splitting, such as (3, 2) for 6 workers."""
         return self.arrangement.factors
 
     @property
@@ -114,8 +114,8 @@ class Problem:
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
         """Return a copy for a search with these fixed choices.
 
-        Equal time steps are still split alike if their fixed choices do not differ. Repeated layers are still split
-        alike if all layers have the same fixed choices.
+        Equal time steps are split alike if their fixed choices are equal. Repeated layers are split alike if all of
+        them have equal fixed choices.
         """
         layers = self.layers
         fixed = ((layers.operators, operators), (layers.tensors, tensors))

@@ -44,8 +44,8 @@ class Level:
     bytes_per_second
         The bandwidth of the level, for all workers together.
     workers
-        The number of groups that the level connects, such as the 8 devices of a host. None if each level stands for one
-        prime factor of the number of workers.
+        The number of groups that the level connects, such as the 8 devices of a host. If all levels have None, each level
+        belongs to one prime factor of the number of workers.
     microseconds
         The time before a read across the level begins.
     """

@@ -34,7 +34,7 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        The range of the step's seconds if speeds in the machine's file are wrong by up to 30 %.
+        Shortest and longest time of a step in seconds, if the speeds in the machine's file are wrong by 30 %.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal

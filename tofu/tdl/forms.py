@@ -22,7 +22,7 @@ Coordinate: TypeAlias = Index | WholeDimension
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """An output of a traced description: the element at `coordinates` is `value`, for all values of `variables`.
+    """The formula of an output: the element at `coordinates` is `value`, for all values of `variables`.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Output:
 
 
 class Form:
-    """An output as written in a description: a lambda, `output(...)`, `scatter(...)` or `unwritten(...)`."""
+    """One output of a description. A user writes a lambda, `output(...)`, `scatter(...)` or `unwritten(...)`."""
 
     def trace(self, rank: int) -> Output:
         """Return the formula of an output with `rank` dimensions."""
@@ -140,15 +140,15 @@ def scatter(
     """Describe an output to which values are added, such as `scatter(lambda b, y, ky: ((b, y * 2 + ky - 1), value))`.
 
     The lambda returns the coordinates of an output element, and a value to add to this element. Elements without values
-    are zero. Values outside the output are dropped. A lambda with a parameter `*s` needs the number of its variables,
-    as `rank=6`, or their names, as `names="b c y0 y1 d0 d1"`.
+    are zero. Values outside the output are dropped. If the lambda has a parameter `*s`, pass the number of all
+    variables (`rank=6`) or their names (`names="b c y0 y1 d0 d1"`).
     """
     variables = list_variables(read_parameters(body), "scatter", "rank", rank, names)
     return _Scatter(body, extents, variables, find_place())
 
 
 def as_form(result: object, place: Place) -> Form:
-    """Return the result of a description, such as a lambda, as a `Form` (output as written in a description)."""
+    """Convert a result of a description, such as a lambda, to a `Form`."""
     if isinstance(result, Form):
         return result
     if not callable(result):

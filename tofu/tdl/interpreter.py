@@ -41,8 +41,8 @@ def interpret(
 ) -> list[Array]:
     """Compute the outputs of an operator from its description, in double precision. Unwritten outputs are NaN.
 
-    Raises TooManyPointsError if the shapes are too large. Raises DescriptionError if the description uses random
-    numbers, an index `Any` without a value, or an opaque function without code.
+    Raises TooManyPointsError if the shapes are too large. Raises DescriptionError if the description does not determine
+    the outputs, for example if it draws random numbers.
     """
     shapes = [array.shape for array in inputs]
     traced = trace(description, attributes, shapes, [len(shape) for shape in output_shapes], output_shapes)
@@ -53,7 +53,7 @@ def interpret(
 
 
 class Interpreter:
-    """An interpreter of one traced description, for inputs and outputs of fixed shapes."""
+    """Computes the outputs of an operator from the formulas in its description. All shapes are fixed."""
 
     # The scope of a value lists the index variables around it, the outermost first.
 

@@ -29,7 +29,7 @@ def Sum(  # noqa: N802
 ) -> tdl.Value:
     """Return the sum of `body` over all values of its index variables.
 
-    A lambda with a parameter `*s` needs the number of its variables, as `ndim=3`, or their names, as `names="b y0 y1"`.
+    If the lambda has a parameter `*s`, pass the number of all variables (`ndim=3`) or their names (`names="b y0 y1"`).
     With `names=""`, there are no variables, and the sum is `body()`.
     """
     return _reduce("Sum", body, ndim, extents, names)
@@ -82,9 +82,9 @@ class OpaqueResult:
 
 
 class Opaque:
-    """A computation without a formula (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
+    """A computation that has no formula in a description (section 4.1).
 
-    The operator can be split along b (an index of an argument), but not along i and j (indices of the result). The
+    For f = Opaque() and f(matrix[b, :, :])[i, j], the operator can be split along b, but not along i and j. The
     interpreter calls `function` with arrays and numbers.
     """
 

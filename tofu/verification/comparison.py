@@ -55,7 +55,7 @@ class Comparison:
 
 
 def find_kind(comparisons: Iterable[Comparison]) -> Compared:
-    """Return the least reliable way in which elements were compared.
+    """Return how elements were compared. If there were several ways, return the least reliable.
 
     Elements that the kernel leaves unwritten count only if there are no other elements.
     """

@@ -91,7 +91,7 @@ class NodeReport:
 
     @property
     def kind(self) -> Compared:
-        """The least reliable way in which an output was compared."""
+        """The way in which the outputs were compared. If there are several ways, the least reliable."""
         return find_kind(self.compared)
 
     @property

@@ -48,7 +48,7 @@ class PlanRow:
     """Results for one plan.
 
     If the plan does not apply to the step, `moved_bytes` is -1 and `note` has the reason. `overlapped_bytes` are
-    transferred while devices compute. `work` is the arithmetic of all devices, relative to one device.
+    transferred while devices compute. `work` is 1.2 if all devices together compute 20 % more than one device.
     """
 
     name: str
@@ -129,7 +129,7 @@ class PlanComparison:
         return step.lower_leaves(), partition.plan
 
     def peer(self, peer: Peer, name: str) -> PlanRow:
-        """Compile the step under a plan made by hand, and return the results."""
+        """Compile the step with a plan made by hand, and return the results."""
         return self._compile(name, self.lower_peer(peer))
 
     def lower_peer(self, peer: Peer) -> Any:

@@ -17,7 +17,7 @@ LEFT_OUT = ("sharding", "out_sharding", "accuracy", "precision", "preferred_elem
 def read_attributes(equation: Equation, types: Sequence[ValueType]) -> dict[str, Any]:
     """Return the parameters of a JAX operation as plain numbers, strings and tuples, such as {"axes": (0,)}.
 
-    Shardings and precision are left out. The types of operands and results are added.
+    Some parameters, such as the precision, are left out. The types of operands and results are added.
     """
     attributes: dict[str, Any] = {}
     for name, value in _list_parameters(equation.params):

@@ -17,7 +17,7 @@ from tofu.jax.frontend.value_types import find_dtype
 def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     """Copy the constant arrays of a traced program, so that the user may change the original arrays.
 
-    Raise UnsupportedError if a constant is not an array, because a surrounding `jax.grad`, `jax.jit` or `jax.vmap` is
+    Raise UnsupportedError if a constant is not yet an array, because a surrounding `jax.grad`, `jax.jit` or `jax.vmap` is
     still tracing.
     """
     copied: core.ClosedJaxpr = _ConstantCopier().copy(closed)

@@ -35,7 +35,7 @@ def name_leaves(argument: str, tree: Any, is_leaf: Callable[[Any], bool] | None 
 
 
 def describe_difference(planned: Sequence[str], passed: Sequence[str]) -> str:
-    """Describe missing and surplus leaves. Return "" if both sides have the same leaves."""
+    """Describe names that are missing in one of the two lists. Return "" if no name is missing."""
     missing = [name for name in planned if name not in set(passed)]
     unplanned = [name for name in passed if name not in set(planned)]
     return "".join(

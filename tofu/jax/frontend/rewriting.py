@@ -70,9 +70,9 @@ def check_primitives(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """Compute literals, and the `dimensions` of a reshape, in additional equations.
+    """Return a simpler equation, without literals (constant operands), and without the `dimensions` of a reshape.
 
-    Return the simplified equation.
+    Equations that broadcast the literals or transpose the operand are added to `builder`.
     """
     return _without_literals(builder, _without_dimension_order(builder, equation))
 
@@ -266,7 +266,7 @@ def _slice_key_data(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """If the padding number is complex or computed by the step, pad with zeros, and replace the zeros afterwards."""
+    """Pad with zeros, and then replace these zeros by the padding number. Return None if a usual pad is possible."""
     if types[0].is_key:
         return None
     number, config = equation.inputs[1], equation.params["padding_config"]

@@ -94,7 +94,7 @@ class Structure:
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Return `leaves` without the static leaves, such as functions and strings."""
+        """Return `leaves` without those that are static, such as functions and strings."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 
@@ -134,7 +134,7 @@ def flatten_arrays(tree: Any, static_numbers: bool = False) -> tuple[list[Any], 
 
 @jax.tree_util.register_pytree_with_keys_class
 class ArrayLeaves:
-    """A tree with the arrays of a user's tree and their paths. JAX traces it instead of the user's classes."""
+    """The arrays of a user's tree, with their paths. JAX traces it instead of the user's classes."""
 
     def __init__(self, arrays: Sequence[Any], paths: tuple[str, ...]) -> None:
         self.arrays, self.paths = arrays, paths
@@ -145,7 +145,7 @@ class ArrayLeaves:
 
     @classmethod
     def tree_unflatten(cls, paths: tuple[str, ...], arrays: Sequence[Any]) -> ArrayLeaves:
-        """Return a tree with the same paths and other arrays."""
+        """Return a tree with these paths and arrays."""
         return cls(arrays, paths)
 
 

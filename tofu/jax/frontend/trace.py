@@ -49,7 +49,7 @@ class Traced(NamedTuple):
 def trace_step(
     function: Callable[..., Any], arguments: Sequence[Any], static_numbers: bool = False
 ) -> tuple[Step, Traced]:
-    """Trace a function. Return its equations, and its jaxpr (JAX's program).
+    """Return the equations of a function, and its jaxpr (JAX's program).
 
     Arguments are trees of arrays or shapes. If `static_numbers` is True, Python numbers are part of the step. Raise
     UnsupportedError for side effects.
@@ -110,9 +110,9 @@ def read_jaxpr(closed: core.ClosedJaxpr, *, is_planned: bool = True) -> Step:
 
 
 class StepBuilder:
-    """A builder of the equations of a step or loop body.
+    """Collects the equations (JAX operations) of a step or loop body.
 
-    `in_reverse[x, dimensions]` is x reversed along these dimensions, if the step computes it.
+    `in_reverse` has all reversed arrays so far. `in_reverse[x, dimensions]` is x, reversed along these dimensions.
     """
 
     def __init__(self, *, is_planned: bool = True) -> None:
@@ -150,8 +150,7 @@ class StepBuilder:
     ) -> int:
         """Add an equation (JAX operation) with one result, and return the number of the result.
 
-        Its source line and its other fields are copied from the equation `like`. If `scope` (the names of
-        `jax.named_scope`s) is None, it is copied, too.
+        Fields that are not passed, such as the source line, are copied from the equation `like`.
         """
         output = self.add_value(type_)
         scope = like.scope if scope is None else scope
@@ -211,7 +210,7 @@ class StepBuilder:
     def inline_closed(
         self, closed: core.ClosedJaxpr, arguments: Sequence[Operand], equation: Equation, scope: str | None = None
     ) -> list[Operand]:
-        """Add the equations of a traced function (jaxpr) with constants. Return its results for `arguments`."""
+        """Add the equations of `closed`, a JAX program with its constants. Return its results for `arguments`."""
         scope = equation.scope if scope is None else scope
         return self.inline(
             closed.jaxpr, closed.consts, arguments, scope, equation.line, equation.checkpoint, equation.is_gradient

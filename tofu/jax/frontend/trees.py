@@ -23,7 +23,7 @@ MOST_LEVELS = 400
 
 
 def check_tree(name: str, tree: Any) -> None:
-    """Raise UnsupportedError if a tree contains itself, is too deep, or has a node or array that JAX rejects."""
+    """Raise UnsupportedError if nested containers contain themselves, are too deep, or have elements that JAX rejects."""
     faults: list[str] = []
     ancestors: list[int] = []  # ids of the nodes around the next node, outermost first
     remaining_by_level: list[Iterator[tuple[Path, Any]]] = [iter([((), tree)])]

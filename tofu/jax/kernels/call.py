@@ -99,7 +99,7 @@ class KernelCall:
         return KernelCall(register(f"{self.name}_vjp"), run, rule, refused=self.refused)
 
     def batch(self, operands: Sequence[Any], is_batched: Sequence[bool]) -> KernelCall:
-        """Return this kernel under `jax.vmap`. `is_batched` is True for operands whose first dimension is the batch."""
+        """Return this kernel for a batch. `is_batched` is True for operands whose first dimension is the batch."""
         pairs = zip(operands, is_batched, strict=True)
         rule = self.find_rule([jax.ShapeDtypeStruct(x.shape[is_one:], x.dtype) for x, is_one in pairs])
         axis = next(name for name in (f"batch{n or ''}" for n in range(99)) if name not in rule.axes)

@@ -26,10 +26,10 @@ TOKENS = re.compile(r"\(\s*([a-z]\w*)\s+_\s*\)|([a-z]\w*)|(_)|(\S)", re.IGNORECA
 
 @dataclass(frozen=True)
 class SplitRule:
-    """A rule for splitting a kernel: the axis that splits each dimension of its arrays.
+    """A rule for splitting a kernel. It names the axis along which each dimension of an array can be split.
 
-    If an axis splits an output, the workers' outputs are concatenated. If not, they are summed. In this example, the
-    input has 4 columns for each h:
+    If an axis splits an output, the workers' outputs are concatenated. If not, they are summed. For example, element h
+    of this output depends on columns 4h to 4h + 3 of the input:
 
     >>> print(SplitRule((((), ("h", 4)),), ((("h", 1),),)))
     _ (h 4) -> h
@@ -64,7 +64,7 @@ class SplitRule:
         return SplitRule((*self.inputs, *cotangent_groups), gradient_groups)
 
     def add_batch(self, batched: Sequence[bool], axis: str) -> SplitRule:
-        """Return the rule under `jax.vmap`. `axis` becomes the first dimension of batched inputs and of all outputs."""
+        """Return the rule for a batch. `axis` becomes the first dimension of batched inputs and of all outputs."""
         batch_dimension: Dimension = (axis, 1)
         pairs = zip(self.inputs, batched, strict=True)
         inputs = ((batch_dimension, *group) if is_batched else group for group, is_batched in pairs)

@@ -113,7 +113,7 @@ def list_distinct(
 
 
 def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseReport:
-    """Verify a case's JAX operations at the positions `numbers`."""
+    """Verify some JAX operations of a case. `numbers` are their positions in the case's program."""
     if not numbers:
         return CaseReport(case.name, ())
     results, missing_strategies = [], list[Missing]()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:
-    """Run a described function and its gradient on shards and on complete arrays, and compare the results.
+    """Run a function with `tofu.jax.describe` and its gradient on shards and on complete arrays. Compare the results.
 
     Shapes (`jax.ShapeDtypeStruct`) among the arguments are replaced by random arrays. Raise DescriptionError if results
     differ.

@@ -16,7 +16,7 @@ from tofu.verification.windows import list_window_geometries
 
 
 def find_missing(node: EquationCase) -> tuple[Missing, ...]:
-    """Return correct ways to split a JAX operation that its description does not have.
+    """Return the correct splits of a JAX operation that are missing in its description.
 
     Return () for element-wise equations, loops, branches, and kernels that are described by a split rule, such as
     "b h _ -> b h _".

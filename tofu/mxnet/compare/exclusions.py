@@ -19,7 +19,7 @@ Reasons = dict[int, str]
 
 
 def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
-    """Return the tensors that depend on random numbers, so that two runs differ."""
+    """Return the tensors that depend on random numbers, with reasons. They differ between two runs."""
     drawn: Reasons = {}
     for operator, access in zip(graph.operators, accesses, strict=True):
         if draws(operator) or (access.is_random and operator.op not in DROP_PROBABILITIES):
@@ -84,7 +84,7 @@ def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) 
 
 
 def propagate(graph: Graph, direct_reasons: Mapping[int, str]) -> Reasons:
-    """Give each tensor's reason to all tensors that are computed from it. Return all reasons, by tensor."""
+    """Extend `direct_reasons` to all tensors that are computed from these tensors."""
     reasons = dict(direct_reasons)
     for operator in graph.operators:
         reason = next((reasons[tensor] for tensor in operator.inputs if tensor in reasons), None)

@@ -114,10 +114,10 @@ def avoid_blocked_layouts(symbol: Any, *_: Any) -> Any:
 
 
 def complete_ctc_loss(symbol: Any, *_: Any) -> Any:
-    """Return a copy of a model with Tofu's CTCLoss.
+    """Return a copy of a model in which Tofu's operator replaces CTCLoss (a loss of unaligned sequences).
 
-    If no sample has a label, MXNet's kernel writes no results. If the labels of a sample do not fit into the sample,
-    MXNet's kernel does not write the gradient of this sample.
+    MXNet's kernel writes no results if no sample has a label. It writes no gradient for samples that are shorter than
+    their labels.
     """
     model = json.loads(symbol.tojson())
     for node in model["nodes"]:
@@ -133,8 +133,7 @@ def split_recurrences(
 ) -> Any:
     """Return a copy of the model in which some RNN operators become one operator per layer.
 
-    `must_split` chooses the operators. The copy states the shapes of all variables, because MXNet cannot infer the
-    number of parameters from the new operators.
+    `must_split` chooses the operators. The copy states the shapes of all variables, which MXNet cannot infer.
     """
     known_shapes, known_types = infer_arguments(symbol, shapes, dtypes)
     split_symbol = split_layers(symbol, known_shapes, known_types, must_split)
@@ -150,8 +149,8 @@ def split_recurrences(
 def divide_by_window_size(symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]) -> Any:
     """Return a copy of the model in which average pooling divides by the number of elements in each window.
 
-    Without padding, MXNet divides by this number anyway. But if the tensor's border cuts a window, MXNet computes a
-    wrong gradient on CPUs: it divides by the size of a complete window.
+    If the tensor's border cuts a window, MXNet computes a wrong gradient on CPUs: it divides by the size of a complete
+    window.
     """
 
     def change(op: str, attributes: dict[str, str]) -> dict[str, str]:

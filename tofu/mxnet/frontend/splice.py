@@ -29,7 +29,7 @@ def rewrite_operators(
     find_by_op: Mapping[str, FindReplacement],
     keeps_names: bool = False,
 ) -> Any:
-    """Return a copy of the model in which some operators are replaced by other MXNet graphs (symbols).
+    """Return a copy of the model in which MXNet graphs (symbols) replace some operators.
 
     `shapes` and `types` describe all variables. `find_by_op` maps an operator type to a function that returns the
     replacement, or None. If `keeps_names` is True, replacements keep the operators' names.
@@ -79,7 +79,7 @@ class Splice:
         self.nodes.append(node)
 
     def replace(self, symbol: Any, inputs: Sequence[list[int]], name: str | None = None) -> None:
-        """Insert `symbol` in place of the next node of the old graph.
+        """Insert `symbol` (an MXNet graph) in place of the next node of the old graph.
 
         Variables "0", "1", ... of `symbol` become `inputs`. If `symbol` has a single output, `name` becomes its name.
         """
@@ -97,7 +97,7 @@ class Splice:
         self._find_new_entry.append(outputs.__getitem__)
 
     def symbol(self, graph: Mapping[str, Any]) -> Any:
-        """Return the new graph as a symbol. `graph` is the old graph."""
+        """Return the new graph as an MXNet symbol. `graph` is the old graph."""
         variables = [n for n, node in enumerate(self.nodes) if node["op"] == "null"]
         pointers = list(range(len(self.nodes) + 1))
         new_graph = {

@@ -121,7 +121,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
 
     @property
     def partitioned_symbol(self) -> PartitionedSymbol:
-        """The block's graph as an MXNet symbol. Raises PlanError before the first call."""
+        """The block's graph as an MXNet symbol (model). Raises PlanError before the first call."""
         return self._require_operator().symbol
 
     def _require_operator(self) -> PartitionedOperator:

@@ -118,7 +118,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return bool(self._views) or self._has_untracked_view
 
     def move(self, tensor: ShardedTensor) -> None:
-        """Move the values to the devices of `tensor`, and split them like `tensor`."""
+        """Move the values to the devices of `tensor`, with the split of `tensor`."""
         old_tensor = self.tensor
         if tensor is old_tensor:
             return
@@ -204,7 +204,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         super().wait_to_read()
 
     def copyto(self, other: Any) -> Any:
-        """Copy the whole array into `other`, which is an array or a context."""
+        """Copy the whole array into `other`, which is an array or a device (MXNet context)."""
         return self._gather().copyto(other)
 
     def copy(self) -> Any:
@@ -212,7 +212,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self.copyto(mx.cpu(0))
 
     def as_in_context(self, context: Any) -> Any:
-        """Return this array if `context` is the host. Otherwise, return a copy in `context`."""
+        """Return this array if `context` is the host. Otherwise, return a copy on this device."""
         return self if context == mx.cpu(0) else self.copyto(context)
 
     @property

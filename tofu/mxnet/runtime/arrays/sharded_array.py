@@ -16,7 +16,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
-    """A context for arrays that are split like `layout`."""
+    """A device (MXNet context) for new arrays, which get the same split as `layout`."""
 
     def __init__(self, layout: ShardedTensor) -> None:
         super().__init__("cpu", 0)

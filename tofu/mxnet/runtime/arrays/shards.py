@@ -105,7 +105,7 @@ class ShardedTensor:
         return copied
 
     def add(self, other: ShardedTensor) -> None:
-        """Add a tensor of the same shape in place."""
+        """Add `other`, a tensor of the same shape, to this one."""
         for shard, addend in zip(self.arrays, other.in_layout_of(self).arrays, strict=True):
             shard += addend
 

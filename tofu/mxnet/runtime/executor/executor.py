@@ -41,7 +41,7 @@ class Executor:
     compile_for
         Function that plans the model for other input shapes.
     shared
-        Another executor with the same arrays. Its shards are used again if both plans split them equally.
+        Another executor with the same arrays. Both use the same shards of each array that their plans split equally.
     """
 
     def __init__(
@@ -257,8 +257,8 @@ class Executor:
     ) -> Executor:
         """Return an executor for the input shapes in `kwargs`. Both executors share arrays.
 
-        Raise ShapeError if other arguments change their shapes, unless `partial_shaping` is True. Raise ShapeError if
-        arrays grow, unless `allow_up_sizing` is True.
+        Raise ShapeError if other arguments change their shapes (allowed by `partial_shaping`), or if any array grows
+        (allowed by `allow_up_sizing`).
         """
         check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}
@@ -302,7 +302,7 @@ class Executor:
         return reshaped
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call `callback(name, handle)` for each array that the model computes."""
+        """Call `callback(name, pointer)` for each array that the model computes."""
         self._monitor = callback, monitor_all
         watch_whole(self.sharded, callback, monitor_all)
 

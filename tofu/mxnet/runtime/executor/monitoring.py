@@ -14,10 +14,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class MonitoredShards:
-    """An executor for `mx.mon.Monitor` that shows whole arrays.
-
-    `find_executor` returns the real executor.
-    """
+    """An executor for `mx.mon.Monitor` that shows whole arrays."""
 
     def __init__(self, find_executor: Callable[[], ShardedExecutor], symbol: Any) -> None:
         self._find_executor = find_executor
@@ -60,7 +57,7 @@ def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None
 def watch_operators(
     executor: ShardedExecutor, callback: Callable[[bytes, bytes, int], None], monitor_all: bool
 ) -> None:
-    """Call `callback(name, operator, pointer)`, a hook of Gluon, for each whole tensor."""
+    """Call `callback(name, operator, pointer)` with the whole output of each operator. Gluon calls this a hook."""
 
     def show(name: bytes, op: str, handle: int) -> None:
         if op:

@@ -203,8 +203,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     ) -> None:
         """Plan the model for these shapes, and allocate its shards.
 
-        Parameters keep their values. If `shared_module` is passed, both modules share parameters and optimizer. It must
-        be bound.
+        Parameters keep their values. If `shared_module` (a bound module) is passed, both share parameters and optimizer.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")
@@ -236,7 +235,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         pass
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind the model for other input shapes. The plan stays the same if it fits.
+        """Prepare the model for other input shapes. The plan stays the same if it fits.
 
         Types, parameters, gradients and optimizer are kept.
         """

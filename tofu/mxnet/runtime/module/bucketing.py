@@ -101,7 +101,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         return is_new
 
     def bind(self, *args: Any, **kwargs: Any) -> None:
-        """Bind the default bucket. Other buckets are bound when their first batch arrives."""
+        """Plan and allocate the default bucket. Other buckets follow when their first batch arrives."""
         self._add_bucket(self._default_bucket_key)
         super().bind(*args, **kwargs)
         if self._loaded_parameters is not None:
@@ -141,7 +141,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
     def load(
         cls, prefix: str, epoch: int, sym_gen: Any = None, default_bucket_key: Any = None, **kwargs: Any
     ) -> BucketingModule:
-        """Load a module with the parameters of a checkpoint. `sym_gen` returns the model (symbol) for a bucket."""
+        """Load a module with the parameters of a checkpoint. `sym_gen` returns the model for a bucket key."""
         file = ParameterFile(f"{prefix}-{epoch:04d}.params")
         return cls._make_with((file.select("arg"), file.select("aux")), sym_gen, default_bucket_key, kwargs)
 

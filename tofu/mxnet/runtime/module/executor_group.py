@@ -15,9 +15,9 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class ExecutorGroup:
-    """Arrays of a module, like MXNet's `DataParallelExecutorGroup`.
+    """The arrays of a module, for scripts that read `module._exec_group`.
 
-    Arguments in `differentiated` have gradients.
+    `differentiated` names the arguments with gradients.
     """
 
     def __init__(

@@ -159,9 +159,9 @@ class Module(RunningModule):
         super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return parameters and auxiliary states (such as moving means), as mappings from names to whole arrays.
+        """Return parameters and auxiliary states (such as moving means) as whole arrays, by name.
 
-        Before `bind`, a loaded module reads them from its checkpoint.
+        If a loaded module has no arrays yet, its checkpoint is read.
         """
         if self._is_loaded_unbound and self._parameter_file is not None:
             return dict(self._parameter_file.select("arg")), dict(self._parameter_file.select("aux"))

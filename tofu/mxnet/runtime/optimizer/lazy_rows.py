@@ -23,7 +23,7 @@ LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """Return the gradients that decide which rows of a weight the optimizer updates.
+    """Return the gradients of a weight. A lazy optimizer only updates rows with non-zero gradients.
 
     Return [] if the optimizer updates all rows.
     """

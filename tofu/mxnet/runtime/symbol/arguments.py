@@ -311,9 +311,9 @@ def warn_of_data_parallel_group(frame: Any) -> None:
 
 
 def find_array_contexts(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
-    """Return the context of each argument and state, by name.
+    """Return the context (device) of each argument and state, by name.
 
-    `group2ctx` maps the attribute `ctx_group` to a context. The default is `ctx`.
+    Variables with the attribute `ctx_group` are on `group2ctx[ctx_group]`. All others are on `ctx`.
     """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     if not group2ctx:
