@@ -59,18 +59,6 @@ def resnet_v2(batch: int = 7) -> PlainModel:
     return PlainModel(classify(net), {"data": (batch, 3, 8, 8)}, 7)
 
 
-def layer_norm_block(batch: int = 6) -> PlainModel:
-    """Return the dense half of a Transformer layer, normalized over features, then over positions."""
-    data = mx.sym.Variable("data")
-    net = mx.sym.LayerNorm(data, eps=1e-4, name="ln0")
-    net = mx.sym.FullyConnected(net, num_hidden=16, flatten=False, name="in")
-    net = mx.sym.Activation(net, act_type="tanh", name="act")
-    net = mx.sym.FullyConnected(net, num_hidden=12, flatten=False, no_bias=True, name="out")
-    net = mx.sym.LayerNorm(net + data, axis=1, name="ln1")
-    net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=5, name="fc")
-    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 8, 12)}, 5)
-
-
 def attention(batch: int = 6) -> PlainModel:
     data = mx.sym.Variable("data")
     query, key, value = (
@@ -88,6 +76,5 @@ def attention(batch: int = 6) -> PlainModel:
 NORMALIZED: dict[str, Callable[[], PlainModel]] = {
     "resnet_v1": resnet_v1,
     "resnet_v2": resnet_v2,
-    "layer_norm_block": layer_norm_block,
     "attention": attention,
 }

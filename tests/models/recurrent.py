@@ -53,16 +53,6 @@ def bidirectional(dtype: str, batch: int = 9, layers: int = 1) -> PlainModel:
     return language_model(cell, batch, dtype, cell.begin_state(func=mx.sym.Variable), 2 * HIDDEN)
 
 
-def residual(dtype: str, batch: int = 9) -> PlainModel:
-    cell = stack("lstm", 1)
-    cell.add(mx.rnn.ResidualCell(mx.rnn.LSTMCell(HIDDEN, prefix="upper_")))
-    states = [mx.sym.Variable(f"begin_state_{i}") for i in range(4)]
-    outputs, _ = cell.unroll(STEPS, inputs=embed(dtype), begin_state=states, merge_outputs=False, layout="NTC")
-    net = mx.sym.FullyConnected(outputs[-1], num_hidden=VOCABULARY, name="word")
-    shapes = {"tokens": (batch, STEPS), **{state.name: (batch, HIDDEN) for state in states}}
-    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), shapes, VOCABULARY)
-
-
 def gluon(kind: str, dtype: str, batch: int = 9) -> PlainModel:
     cell = mx.gluon.rnn.HybridSequentialRNNCell(prefix=f"{kind}_")
     for i in range(2):
@@ -133,7 +123,6 @@ RECURRENT_MODELS: dict[str, Callable[[str], PlainModel]] = {
     "lstm": lambda dtype: stacked("lstm", dtype),
     "gru": lambda dtype: stacked("gru", dtype),
     "bidirectional_gru": bidirectional,
-    "residual_lstm": residual,
     "gluon_lstm": lambda dtype: gluon("lstm", dtype),
     "gluon_gru": lambda dtype: gluon("gru", dtype),
     "own_cell": own_cell,

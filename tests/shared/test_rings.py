@@ -3,17 +3,9 @@ import doctest
 import pytest
 
 from tests.shared import rings
-from tests.shared.rings import Link, Traffic, split_group
+from tests.shared.rings import Link, Traffic
 
 HOSTS = [Link(4, 50e9, 20e-6), Link(8, 450e9, 5e-6)]
-
-
-@pytest.mark.parametrize(
-    ("apart", "size", "expected"),
-    [(1, 8, (1, 8)), (1, 32, (4, 8)), (8, 4, (4, 1)), (2, 16, (4, 4)), (1, 2, (1, 2)), (16, 2, (2, 1)), (1, 1, (1, 1))],
-)
-def test_groups_take_near_devices_first(apart, size, expected):
-    assert split_group(HOSTS, apart, size) == expected
 
 
 def test_a_ring_of_hosts_shares_the_bytes_between_hosts_out_among_their_devices():
