@@ -9,15 +9,8 @@ from tests.models.plain import PlainModel
 
 
 def convolution(data: Any, filters: int, kernel: int, stride: int, name: str) -> Any:
-    return mx.sym.Convolution(
-        data,
-        kernel=(kernel, kernel),
-        pad=(kernel // 2, kernel // 2),
-        stride=(stride, stride),
-        num_filter=filters,
-        no_bias=True,
-        name=name,
-    )
+    window = {"kernel": (kernel, kernel), "pad": (kernel // 2, kernel // 2), "stride": (stride, stride)}
+    return mx.sym.Convolution(data, num_filter=filters, no_bias=True, name=name, **window)
 
 
 def batch_norm(data: Any, name: str, **attributes: Any) -> Any:

@@ -33,9 +33,7 @@ def _with_adam(params: Tree) -> Tree:
 
 
 def mlp(batch: int = 256, width: int = 1024, layers: int = 4, classes: int = 64) -> StepModel:
-    params = _shapes(
-        [{"w": (width, width), "b": (width,)}] * layers + [{"w": (width, classes), "b": (classes,)}],
-    )
+    params = _shapes([{"w": (width, width), "b": (width,)}] * layers + [{"w": (width, classes), "b": (classes,)}])
 
     data = _shapes((batch, width)), _shapes((batch,), "int32")
     return StepModel(adam(dense_loss), _with_adam(params), data, batch)
