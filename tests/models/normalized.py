@@ -66,8 +66,4 @@ def attention(batch: int = 6) -> PlainModel:
     return PlainModel(mx.sym.MakeLoss(0 - mx.sym.mean(logarithms), name="loss"), {"data": (batch, 9, 8)}, 9)
 
 
-NORMALIZED: dict[str, Callable[[], PlainModel]] = {
-    "resnet_v1": resnet_v1,
-    "resnet_v2": resnet_v2,
-    "attention": attention,
-}
+NORMALIZED: dict[str, Callable[[], PlainModel]] = {model.__name__: model for model in (resnet_v1, resnet_v2, attention)}

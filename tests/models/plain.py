@@ -79,10 +79,7 @@ def residual_cnn(batch: int = 8, filters: int = 8, blocks: int = 2) -> PlainMode
 
 
 MODELS: dict[str, Callable[[], PlainModel]] = {
-    "mlp": mlp,
-    "shared_mlp": shared_mlp,
-    "plain_cnn": plain_cnn,
-    "residual_cnn": residual_cnn,
+    model.__name__: model for model in (mlp, shared_mlp, plain_cnn, residual_cnn)
 }
 
 
