@@ -109,6 +109,9 @@ def embedding(index, table, *, output_dim):
     return lambda n, e: table[Any(index[n]), e]
 
 
+EMBEDDING = describe(embedding, bound={"output_dim": "e"})
+
+
 def reverse_blocks(x):
     return output("(b i) j", lambda b, i, j: x[Any(2 - position(i), first=3 * b, extent=3), j], {"i": 3})
 
@@ -145,15 +148,7 @@ CASES = [
         [(4,)],
         ("i", "k"),
     ),
-    DescribedCase(
-        "embedding",
-        describe(embedding, bound={"output_dim": "e"}),
-        [(7,), (10, 6)],
-        [(7, 6)],
-        ("n", "e"),
-        {"output_dim": 6},
-        {0: 10},
-    ),
+    DescribedCase("embedding", EMBEDDING, [(7,), (10, 6)], [(7, 6)], ("n", "e"), {"output_dim": 6}, {0: 10}),
     DescribedCase("reverse_blocks", describe(reverse_blocks), [(12, 2)], [(12, 2)], ("b", "j")),
     DescribedCase("broadcast", describe(add_broadcast), [(4, 6), (4, 1)], [(4, 6)], ("i0", "i1")),
 ]

@@ -58,10 +58,7 @@ def test_empty_arrays_in_while_loops_are_refused():
     def step(x):
         return x * lax.while_loop(lambda c: c[1] < x[0, 0], lambda c: (c[0], c[1] + 1), (x[:0], 0.0))[1]
 
-    with pytest.raises(
-        UnsupportedError,
-        match=r"have no elements.*\n  - \S+ has shape \(0, 256\); \S+ at .*test_rewriting\.py:\d+ reads it",
-    ):
+    with pytest.raises(UnsupportedError, match=r"no elements.*\n  - \S+ has shape \(0, 256\); \S+ at .*\.py:\d+ reads"):
         tofu.jax.partition(step, 2, (X,))
 
 

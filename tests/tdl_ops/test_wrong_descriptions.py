@@ -36,12 +36,8 @@ def test_unbound_attribute_is_caught_by_the_parts(replace_description):
 
 def test_forgotten_padding_of_the_parts_is_caught(replace_description):
     right = DESCRIPTIONS["Convolution"]
-    replace_description(
-        "Convolution",
-        right.function,
-        bound={**right.bound, "pad": lambda local: local.attributes["pad"]},
-        pads=right.pads,
-    )
+    bound = {**right.bound, "pad": lambda local: local.attributes["pad"]}
+    replace_description("Convolution", right.function, bound=bound, pads=right.pads)
     attributes = {"kernel": (3,), "num_filter": 5, "pad": (1,), "no_bias": True}
     found = find_problems("Convolution", attributes, [(3, 2, 7), (5, 2, 3)], wrt=())
     assert found
