@@ -75,22 +75,6 @@ def frame(data):
     return lambda i, j: data[i - 2, j - 1]
 
 
-def fully_connected(data, weight, bias=None, *, num_hidden):
-    def value(b, co):
-        total = Sum(lambda ci: data[b, ci] * weight[co, ci])
-        return total if bias is None else total + bias[co]
-
-    return value
-
-
-def fully_connected_gradient(grad, data, weight):
-    return (
-        lambda b, ci: Sum(lambda co: grad[b, co] * weight[co, ci]),
-        lambda co, ci: Sum(lambda b: grad[b, co] * data[b, ci]),
-        lambda co: Sum(lambda b: grad[b, co]),
-    )
-
-
 def convolution(data, weight, bias=None, *, kernel, stride=(1, 1), pad=(0, 0), num_filter, num_group=1):
     def value(b, g, co, y, x):
         def product(ci, ky, kx):
@@ -117,22 +101,15 @@ CONVOLUTION = describe(
 )
 
 
-def convolution_data_gradient(grad, weight, *, kernel, stride=(1, 1), pad=(0, 0)):
-    return scatter(
-        lambda b, ci, oy, ox, co, ky, kx: (
-            (b, ci, oy * stride[0] + ky - pad[0], ox * stride[1] + kx - pad[1]),
-            grad[b, co, oy, ox] * weight[co, ci, ky, kx],
-        ),
-        extents={"ky": kernel[0], "kx": kernel[1]},
-    )
-
-
 def mean(x, *, corrected=1.0):
     return lambda i: corrected * Sum(lambda k: x[i, k]) / x.shape[1]
 
 
 def embedding(index, table, *, output_dim):
     return lambda n, e: table[Any(index[n]), e]
+
+
+EMBEDDING = describe(embedding, bound={"output_dim": "e"})
 
 
 def reverse_blocks(x):
@@ -143,28 +120,9 @@ def add_broadcast(a, b):
     return lambda *i: a.broadcast(*i) + b.broadcast(*i)
 
 
-def flatten(data):
-    return output("n (c h w)", lambda n, c, h, w: data[n, c, h, w])
-
-
 CASES = [
     DescribedCase("cut", describe(cut), [(4, 9), (4, 3)], [(4, 3), (4, 6)], ("i", "j")),
     DescribedCase("frame", describe(frame, fill={"data": 3.0}), [(4, 5)], [(8, 7)], ("i", "j")),
-    DescribedCase(
-        "fully_connected",
-        describe(fully_connected, bound={"num_hidden": "co"}),
-        [(4, 6), (5, 6), (5,)],
-        [(4, 5)],
-        ("b", "co", "ci"),
-        {"num_hidden": 5},
-    ),
-    DescribedCase(
-        "fully_connected_gradient",
-        describe(fully_connected_gradient),
-        [(4, 5), (4, 6), (5, 6)],
-        [(4, 6), (5, 6), (5,)],
-        ("b", "ci", "co"),
-    ),
     DescribedCase(
         "convolution",
         CONVOLUTION,
@@ -182,14 +140,6 @@ CASES = [
         {"kernel": (3, 3), "num_filter": 6, "num_group": 3},
     ),
     DescribedCase(
-        "convolution_data_gradient",
-        describe(convolution_data_gradient),
-        [(4, 5, 6, 3), (5, 6, 3, 2)],
-        [(4, 6, 8, 6)],
-        ("b", "ci", "oy", "ox", "co"),
-        {"kernel": (3, 2), "stride": (1, 2)},
-    ),
-    DescribedCase(
         "corrected_mean",
         describe(
             mean, corrects=frozenset("k"), bound={"corrected": lambda local: local.extent("k") / local.whole("k")}
@@ -198,16 +148,7 @@ CASES = [
         [(4,)],
         ("i", "k"),
     ),
-    DescribedCase(
-        "embedding",
-        describe(embedding, bound={"output_dim": "e"}),
-        [(7,), (10, 6)],
-        [(7, 6)],
-        ("n", "e"),
-        {"output_dim": 6},
-        {0: 10},
-    ),
+    DescribedCase("embedding", EMBEDDING, [(7,), (10, 6)], [(7, 6)], ("n", "e"), {"output_dim": 6}, {0: 10}),
     DescribedCase("reverse_blocks", describe(reverse_blocks), [(12, 2)], [(12, 2)], ("b", "j")),
     DescribedCase("broadcast", describe(add_broadcast), [(4, 6), (4, 1)], [(4, 6)], ("i0", "i1")),
-    DescribedCase("flatten", describe(flatten), [(4, 3, 2, 5)], [(4, 30)], ("n", "c", "h", "w")),
 ]

@@ -59,7 +59,6 @@ class MxnetExampleCase:
     model: str
     workers: int
     source: str
-    seeds: tuple[int, ...] = (0,)
 
     @property
     def key(self) -> str:
@@ -106,15 +105,8 @@ def load_examples() -> dict[str, Any]:
 
 def make_table(results: dict[str, tuple[MxnetExampleCase, MxnetExampleResult]]) -> Table:
     counts = sorted({case.workers for case, _ in results.values()})
-    table = Table(
-        "model",
-        "type",
-        *(f"{count} workers" for count in counts),
-        "tensors",
-        "excused",
-        "of a rounding",
-        box=box.SIMPLE,
-    )
+    columns = "model", "type", *(f"{count} workers" for count in counts), "tensors", "excused", "of a rounding"
+    table = Table(*columns, box=box.SIMPLE)
     for name in dict.fromkeys(case.model for case, _ in results.values()):
         rows = {case.workers: result for case, result in results.values() if case.model == name}
         some = next(iter(rows.values()))

@@ -1,6 +1,5 @@
 """The fuzzer finds planted bugs, and blames one device where it is wrong itself."""
 
-import json
 from dataclasses import replace
 
 import mxnet as mx
@@ -10,17 +9,14 @@ from tests.campaigns.fuzz import campaign, judge
 from tests.campaigns.fuzz.campaign import FuzzCase, run_seed
 from tests.campaigns.fuzz.judge import DRAWS, LOOSEST, find_differences, measure_noise, size
 from tests.campaigns.fuzz.models import make_sample
-from tests.campaigns.fuzz.operators import apply_case, cases_by_operator, list_signatures
+from tests.campaigns.fuzz.operators import apply_case, cases_by_operator
 from tests.campaigns.fuzz.reference import compute_apart
 from tests.campaigns.fuzz.sample import Growth
 from tests.campaigns.fuzz.trial import Trial, try_sample
-from tofu import _mxnet
-from tofu.mxnet.frontend.read_symbol import wrap_symbol
 from tofu.mxnet.runtime.executor.executor import Executor
-from tofu.mxnet.verify.record import read_record
 
 
-def forget_addends(monkeypatch):
+def test_planted_bug_is_found(monkeypatch):
     real = Executor.backward
 
     def backward(self, out_grads=None, is_train=True):
@@ -30,38 +26,12 @@ def forget_addends(monkeypatch):
                 self.grad_dict[name][:] -= 1
 
     monkeypatch.setattr(Executor, "backward", backward)
-
-
-def test_planted_bug_is_found(monkeypatch):
-    forget_addends(monkeypatch)
     # MXNet ends no process for these models, and a process takes seconds.
     monkeypatch.setattr(judge, "run_apart", compute_apart)
     sample = make_sample(1, "chains")
     sample = replace(sample, requests=dict.fromkeys(sample.requests, "add"))
     outcome = try_sample(sample, 2, seed=1, randoms=0)
-    assert outcome.failures[0].kind == "numbers"
-
-
-def test_each_signature_comes_first_once():
-    signatures = list_signatures()
-    assert {op for op, _ in signatures} == cases_by_operator().keys()
-    assert len(set(signatures)) == len(signatures) <= 900
-    for seed in range(10):
-        nodes = json.loads(make_sample(seed, "operators").symbol.tojson())["nodes"]
-        assert signatures[seed][0] in {node["op"] for node in nodes}
-
-
-def test_every_described_gradient_is_asked_for():
-    asked = set()
-    for case in (case for cases in cases_by_operator().values() for case in cases):
-        grow = Growth(0)
-        symbol = mx.sym.Group(apply_case(grow, case, reads_model=False))
-        wanted = [name for name in symbol.list_arguments() if not name.startswith("given")]
-        if wanted:
-            training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, wanted))
-            asked |= {node["op"] for node in _mxnet.nodes(training.handle.value)}
-    described = {op for op in read_record() if "_backward_" in op and not op.startswith("_tofu")}
-    assert described <= asked
+    assert "default plan: numbers" in outcome.problems[0]
 
 
 def dropout(grow):
@@ -73,18 +43,8 @@ def dropout(grow):
 def test_gradients_follow_the_numbers_that_the_workers_drew():
     trial = Trial(dropout(Growth(0)), 2)
     assert trial.check("default", {}, thorough=True) is not None
-    assert not trial.outcome.failures
+    assert not trial.outcome.problems
     assert not trial.outcome.disputes
-
-
-@pytest.mark.slow
-def test_wrong_gradient_of_drawn_numbers_is_found(monkeypatch):
-    forget_addends(monkeypatch)
-    sample = dropout(Growth(0))
-    trial = Trial(replace(sample, requests=dict.fromkeys(sample.requests, "add")), 2)
-    trial.check("default", {})
-    (failure,) = trial.outcome.failures
-    assert failure.message.startswith("gradient of fixed")
 
 
 @pytest.mark.slow
@@ -99,8 +59,9 @@ def test_descriptions_decide_if_one_device_is_wrong():
     wrong = trial.expected["gradient of v1_weight, step 0"] + 1
     trial.expected = {**trial.expected, "gradient of v1_weight, step 0": wrong}
     trial.check("default", {})
-    assert not trial.outcome.failures
-    assert [dispute.kind for dispute in trial.outcome.disputes] == ["one device"]
+    assert not trial.outcome.problems
+    (dispute,) = trial.outcome.disputes
+    assert "they agree with " in dispute
 
 
 def test_differences_that_rounding_explains_pass():
@@ -121,4 +82,4 @@ def test_seed_of_the_campaign_has_no_failure(monkeypatch, tmp_path):
     monkeypatch.setattr(campaign, "silence_mxnet", lambda: None)
     case, result = run_seed(FuzzCase(1, "windows"))
     assert (result.stage, result.problems, result.plans["default"]) == ("done", [], 1)
-    assert not result.is_without_model(case)
+    assert not case.is_without_model(result)

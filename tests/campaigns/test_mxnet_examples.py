@@ -57,9 +57,3 @@ def test_error_is_a_problem(source, monkeypatch):
     _, result = run(MxnetExampleCase("mine", 2, str(source)))
     assert result.problems[0].startswith("AttributeError")
     assert "failed" in make_table({"": (MxnetExampleCase("mine", 2, ""), MxnetExampleResult())}).columns[2]._cells
-
-
-@pytest.mark.slow
-def test_model_of_the_zoo_is_compared_with_one_device():
-    _, result = run(MxnetExampleCase("squeezenet1.0", 2, ""))
-    assert (result.dtype, result.problems) == ("float64", [])

@@ -25,29 +25,6 @@ def test_hangs():
 def test_raises_nothing():
     pass
 """
-GLUON_SUITE = """
-import mxnet as mx
-
-def make():
-    net = mx.gluon.nn.HybridSequential()
-    net.add(mx.gluon.nn.Dense(4))
-    net.initialize()
-    return net
-
-def test_hybridized():
-    net = make()
-    net.hybridize()
-    net(mx.nd.ones((4, 3)))
-    assert net.plan.workers == 2
-
-def test_called():
-    net = make()
-    net(mx.nd.ones((4, 3)))
-    assert net.plan.workers == 2
-
-def test_needs_double_precision():
-    assert make()(mx.nd.ones((4, 3))).dtype.__name__ == "float64"
-"""
 
 
 @pytest.fixture
@@ -72,15 +49,3 @@ def test_crash_and_hang_lose_one_test_each(run_suite):
     assert "crashed" in errors["test_dies"]
     assert "crashed" in errors["test_hangs"]
     assert "DID NOT RAISE" in errors["test_raises_nothing"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("way", "passed"),
-    [
-        ("gluon, float64", {"test_hybridized", "test_needs_double_precision"}),
-        ("gluon call", {"test_hybridized", "test_called"}),
-    ],
-)
-def test_blocks_are_partitioned_when_hybridized_or_called(run_suite, way, passed):
-    assert {test for test, error in run_suite(GLUON_SUITE, way).items() if error is None} == passed

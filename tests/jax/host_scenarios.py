@@ -15,7 +15,6 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tofu.jax
-from tests.models.jax.plain import STEPS
 from tofu.errors import TofuError
 from tofu.jax import UnevenArray
 from tofu.jax.compare.traffic import count_traffic
@@ -72,23 +71,6 @@ def train(name, feed):
         "held_bytes": held,
         "whole_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(state)),
     }
-
-
-def train_small_steps():
-    """Train small steps. For each one, also plan its loss on the same state."""
-    errors = {}
-    for number, (name, build) in enumerate(STEPS.items()):
-        replicate = ("small", "free")[number % 2]
-        step, state, data = build(jnp.float64)
-        made = tofu.jax.partition(step, jax.device_count(), (state, data), replicate=replicate)
-        beside = made.also(lambda state, data, step=step: step(state, data)[1], (state, data))
-        whole, ours, found = jax.jit(step), made.place(state), []
-        for _ in range(3):
-            predicted = beside(ours, data)
-            (ours, loss), (state, expected) = made(ours, data), whole(state, data)
-            found += [find_error(loss, expected), find_error(predicted, expected)]
-        errors[name] = max(*found, *map(find_error, jax.tree.leaves(ours), jax.tree.leaves(state)))
-    return errors
 
 
 def count(name):

@@ -64,9 +64,7 @@ def test_a_state_of_another_shape_or_type_is_refused():
     with pytest.raises(ShapeError, match=r"If it is a part of the state, pick that: part=lambda state"):
         train.also(evaluate, (state[:1], data))
     wider = jax.tree.map(lambda x: jnp.concatenate([x, x]), state[0])
-    with pytest.raises(
-        ShapeError, match=r"layers/0/b is float32 of shape \(320,\), and float32 of shape \(160,\) in the state"
-    ):
+    with pytest.raises(ShapeError, match=r"layers/0/b is float32 of shape \(320,\), and float32 of shape \(160,\) in"):
         train.also(lambda layers: layers[0]["w"], (wider,), part=lambda state: state[0])
     halves = jax.tree.map(lambda x: x.astype(jnp.bfloat16), state[0])
     with pytest.raises(ShapeError, match="layers/0/b is bfloat16"):
@@ -124,9 +122,7 @@ def test_a_decorated_method_has_its_instance_as_state():
 def test_attributes_of_a_deferred_step_before_and_after_planning():
     step, state, data = STEPS["convolutions"](jnp.float32)
     train = tofu.jax.partition(step, 2)
-    with pytest.raises(
-        AttributeError, match=r"has no plan before that. Call it, or plan it now: step.planned\(state, batch\).plan"
-    ):
+    with pytest.raises(AttributeError, match=r"has no plan before that.* step\.planned\(state, batch\)\.plan"):
         train.plan  # noqa: B018
     made = train.planned(*jax.eval_shape(lambda *x: x, state, data))
     assert train.plan == made.plan

@@ -106,22 +106,13 @@ def test_memory_predicts_what_fits(file):
     [
         (["{file}:stop"], "train.py has no stop (did you mean step?). Write FILE.py:STEP"),
         (["{file}:one_number"], "one_number in {file} is 3 (an int), and a step is a function."),
-        (
-            ["other.py:step"],
-            "There is no file other.py. Write FILE.py:STEP, or FILE.py alone if the step is called step.",
-        ),
+        (["other.py:step"], "There is no file other.py. Write FILE.py:STEP, or FILE.py alone if the step is called"),
         (["{file}", "--args", "shapes"], "Add a function shapes() that returns (state, batch)"),
-        (
-            ["{file}", "--args", "one_number"],
-            "one_number in {file} gives 3 (an int), and not the tuple of the step's arguments",
-        ),
+        (["{file}", "--args", "one_number"], "one_number in {file} gives 3 (an int), and not the tuple of the step's"),
         (["{file}", "--hint", "params/w3=0"], "did you mean params/w2, params/w1?"),
         (["{file}", "--save", "/nowhere/at/all.json"], "--save /nowhere/at/all.json: there is no folder /nowhere/at."),
         (["broken.py"], "line 1 (import nowhere_at_all) raises ModuleNotFoundError"),
-        (
-            ["ending.py"],
-            "line 1 (raise SystemExit(3)) raises SystemExit: 3. Move code that trains or ends the process behind",
-        ),
+        (["ending.py"], "line 1 (raise SystemExit(3)) raises SystemExit: 3. Move code that trains or ends the process"),
         (["misfit.py"], "Tracing step with example_args in "),
     ],
 )

@@ -1,15 +1,12 @@
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import tofu.jax
-from tests.jax.comparison import check_training
 from tests.models.jax.language import transformer
 from tofu.jax import read_step
-from tofu.jax.frontend.versions import in_double_precision
 from tofu.search import find_strategies, repeated_layers
-from tofu.search.repeated_layers import LEAST_LAYERS, find_repeated_layers
+from tofu.search.repeated_layers import find_repeated_layers
 
 SIZES = {"batch": 8, "length": 8, "width": 32, "heads": 4, "hidden": 64, "vocabulary": 64, "has_adam": True}
 
@@ -17,17 +14,6 @@ SIZES = {"batch": 8, "length": 8, "width": 32, "heads": 4, "hidden": 64, "vocabu
 @pytest.fixture
 def tied_layers(monkeypatch):
     monkeypatch.setattr(repeated_layers, "LEAST_OPERATORS", 0)
-
-
-def make_arguments(model):
-    rng = np.random.default_rng(5)
-
-    def draw(leaf):
-        if leaf.dtype == jnp.int32:
-            return jnp.asarray(rng.integers(0, SIZES["vocabulary"], leaf.shape), "int32")
-        return jnp.asarray(rng.uniform(0.01, 0.1, leaf.shape))
-
-    return jax.tree.map(draw, (model.state, model.data))
 
 
 def test_most_operators_of_a_transformer_share_a_choice(tied_layers):
@@ -79,13 +65,3 @@ def test_layers_of_a_stack_and_clipped_gradients_are_tied(tied_layers, take, dty
     found = find_repeated_layers(graph, find_strategies(graph, tofu.jax.JAX.front_end))
     decided = len(graph.operators) - sum(len(family) - 1 for family in found.operators)
     assert decided < 5 / layers * len(graph.operators), "two layers that alternate, and those at the ends"
-
-
-@pytest.mark.slow
-def test_tied_layers_train_as_on_one_device(tied_layers):
-    model = transformer(LEAST_LAYERS + 1, **SIZES)
-    with in_double_precision():
-        state, data = make_arguments(model)
-        made = tofu.jax.partition(model.step, 4, (state, data))
-        assert made.plan.optimality.endswith("among plans that treat every second repeated layer alike")
-        check_training(made, model.step, state, data)

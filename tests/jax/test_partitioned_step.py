@@ -238,9 +238,7 @@ def test_shardings_of_a_compiled_step_are_ignored_with_a_warning():
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("x",))
     split, whole = (jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*names)) for names in (("x",), ()))
     step = jax.jit(lambda x: x * 2, in_shardings=split, out_shardings=whole)
-    with pytest.warns(
-        UserWarning, match="The shardings that jax.jit was given for <lambda> are left out: the plan chooses"
-    ):
+    with pytest.warns(UserWarning, match="The shardings that jax.jit was given for <lambda> are left out: the plan"):
         made = tofu.jax.partition(step, 2, (x,))
     np.testing.assert_array_equal(np.asarray(made(x)), np.asarray(x * 2))
 
@@ -249,9 +247,7 @@ def test_sharding_constraints_are_ignored_with_a_warning():
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("x",))
     split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
     x = jnp.arange(32.0).reshape(4, 8)
-    with pytest.warns(
-        UserWarning, match=r"The sharding constraint at .*test_partitioned_step\.py:\d+ is left out: the plan chooses"
-    ):
+    with pytest.warns(UserWarning, match=r"The sharding constraint at .*test_partitioned_step\.py:\d+ is left out"):
         made = tofu.jax.partition(lambda x: lax.with_sharding_constraint(x * 2, split) + 1, 2, (x,))
     np.testing.assert_array_equal(made(x), x * 2 + 1)
 
@@ -318,12 +314,8 @@ def test_planning_and_the_first_step_show_progress(capsys, monkeypatch):
     step = tofu.jax.partition(halve, 2)
     step(jnp.ones((64, 64)))
     shown = capsys.readouterr().err
-    for text in (
-        "tofu: tracing the step, ",
-        "tofu: planning, 3 operators over 2 workers",
-        "tofu: compiling halve for 2 devices, ",
-    ):
-        assert text in shown
+    for text in ("tracing the step, ", "planning, 3 operators over 2 workers", "compiling halve for 2 devices, "):
+        assert f"tofu: {text}" in shown
     step(jnp.ones((64, 64)))
     assert capsys.readouterr().err == ""
 

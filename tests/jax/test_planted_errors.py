@@ -20,11 +20,8 @@ def partition():
 @pytest.mark.parametrize("kind", [ReduceScatter, AllGather])
 def test_a_missing_collective_is_found(monkeypatch, kind):
     recognize = spmd.recognize
-    monkeypatch.setattr(
-        spmd,
-        "recognize",
-        lambda *given: tuple(collective for collective in recognize(*given) if not isinstance(collective, kind)),
-    )
+    others = lambda *given: tuple(found for found in recognize(*given) if not isinstance(found, kind))  # noqa: E731
+    monkeypatch.setattr(spmd, "recognize", others)
     with pytest.raises(InternalError, match="differ from its transfer"):
         partition()(X, W)
 

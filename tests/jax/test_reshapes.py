@@ -5,6 +5,7 @@ import pytest
 from jax import lax
 
 import tofu.jax
+from tests.jax.comparison import check_step
 from tofu.jax.compare.traffic import count_traffic
 
 # Pairs of shapes whose sizes do not nest, or whose first dimension is shorter than the number of workers, with a
@@ -43,8 +44,7 @@ FUNCTIONS = {
 
 def check(function, workers, x, weight, dimension):
     """Compare a partitioned step with one device. Return its bytes, which the plan and the compiled program agree on."""
-    made = tofu.jax.partition(function, workers, (x, weight), hints={"x": dimension})
-    jax.tree.map(np.testing.assert_array_equal, made(x, weight), jax.jit(function)(x, weight))
+    made = check_step(function, workers, x, weight, rtol=0, atol=0, hints={"x": dimension})
     moved = made.plan.communication_bytes
     assert count_traffic(made.lower(x, weight).compile().as_text(), workers).total == moved
     return moved

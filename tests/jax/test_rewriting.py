@@ -58,10 +58,7 @@ def test_empty_arrays_in_while_loops_are_refused():
     def step(x):
         return x * lax.while_loop(lambda c: c[1] < x[0, 0], lambda c: (c[0], c[1] + 1), (x[:0], 0.0))[1]
 
-    with pytest.raises(
-        UnsupportedError,
-        match=r"have no elements.*\n  - \S+ has shape \(0, 256\); \S+ at .*test_rewriting\.py:\d+ reads it",
-    ):
+    with pytest.raises(UnsupportedError, match=r"no elements.*\n  - \S+ has shape \(0, 256\); \S+ at .*\.py:\d+ reads"):
         tofu.jax.partition(step, 2, (X,))
 
 
@@ -188,8 +185,6 @@ def test_offloading_is_ignored_with_a_warning_otherwise(monkeypatch):
 
 def test_device_put_is_ignored_with_a_warning():
     far = jax.devices()[1]
-    with pytest.warns(
-        UserWarning, match=r"device or sharding of jax.device_put at .*test_rewriting.py:\d+ is left out"
-    ):
+    with pytest.warns(UserWarning, match=r"device or sharding of jax.device_put at .*test_rewriting.py:\d+ is left"):
         made = tofu.jax.partition(lambda x: jax.device_put(x * 2, far) + 1, 2, (jnp.ones((8, 8)),))
     np.testing.assert_array_equal(made(jnp.ones((8, 8))), np.full((8, 8), 3.0))

@@ -5,10 +5,6 @@ from tofu.jax.compare.traffic import count_traffic
 
 TEXT = """HloModule step, entry_computation_layout={(f32[8]{0})->f32[8]{0}}
 
-%add (a: f32[], b: f32[]) -> f32[] {
-  ROOT %sum = f32[] add(%a, %b)
-}
-
 %inner_body (p: (s32[], f32[8])) -> (s32[], f32[8]) {
   %all-reduce.1 = f32[8]{0} all-reduce(%x), channel_id=1, replica_groups=[1,4]<=[4], to_apply=%add
 }
@@ -16,10 +12,6 @@ TEXT = """HloModule step, entry_computation_layout={(f32[8]{0})->f32[8]{0}}
 %body.1 (p: (s32[], f32[8])) -> (s32[], f32[8]) {
   %while.2 = (s32[], f32[8]{0}) while(%t), condition=%inner_condition, body=%inner_body, backend_config={"known_trip_count":{"n":"3"}}
   %permute = f32[8]{0} collective-permute(%x), channel_id=2, source_target_pairs={{0,1},{1,1},{2,3}}
-}
-
-%condition.1 (p: (s32[], f32[8])) -> pred[] {
-  ROOT %less = pred[] compare(%i, %n), direction=LT
 }
 
 ENTRY %main (x: f32[8]) -> f32[8] {

@@ -12,7 +12,6 @@ from tests.shared.random_plans import random_plan
 from tofu.jax.backend.collectives import take_box
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.versions import in_double_precision
-from tofu.plan import Plan
 from tofu.program.collectives import find_layout
 from tofu.program.parts import list_shards
 
@@ -46,17 +45,6 @@ def has_overlapping_shards(made, tensor):
 WITHOUT_GRADIENT = ("order", "moved cells", "places", "random bits")
 
 
-def train(params, batch):
-    x, y = batch
-    loss = lambda p: -(jax.nn.log_softmax(jax.nn.relu(x @ p["w"]) @ p["v"] + p["b"]) * y).sum(1).mean()  # noqa: E731
-    value, gradients = jax.value_and_grad(loss)(params)
-    return jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients), value
-
-
-PARAMS = {"w": RANDOM.randn(11, 13), "v": RANDOM.randn(13, 10), "b": RANDOM.randn(10)}
-BATCH = RANDOM.randn(10, 11), np.eye(10)
-
-
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_operations_and_gradients_equal_one_device(operation):
     """Use a random plan."""
@@ -75,19 +63,6 @@ def test_operations_and_gradients_equal_one_device(operation):
         made = tofu.jax.partition(step, 3, args, plan=random_plan(planned.partition, 1))
         assert any(has_overlapping_shards(made, t) for t in range(len(made.partition.problem.graph.tensors)))
         assert list_differences(made(*args), jax.jit(step)(*args)) == []
-
-
-@pytest.mark.parametrize("workers", [8])
-def test_a_step_with_odd_extents_trains(workers):
-    with in_double_precision():
-        step = tofu.jax.partition(train, workers, (PARAMS, BATCH))
-        state, expected = step.place(PARAMS), PARAMS
-        for _ in range(2):
-            (state, loss), (expected, value) = step(state, BATCH), jax.jit(train)(expected, BATCH)
-        assert list_differences((state, loss), (expected, value)) == []
-        assert jax.tree.map(np.shape, state) == jax.tree.map(np.shape, PARAMS)
-        again = tofu.jax.partition(train, workers, (PARAMS, BATCH), plan=Plan.from_json(step.plan.to_json()))
-        assert list_differences(again(PARAMS, BATCH), jax.jit(train)(PARAMS, BATCH)) == []
 
 
 def test_nan_and_infinity_do_not_spread():
@@ -127,11 +102,3 @@ def test_a_table_with_odd_rows_is_split_by_columns():
     moved = count_traffic(planned.lower(tables, jax.ShapeDtypeStruct((32,), "int32")).compile().as_text(), 8).total
     assert moved <= 1.02 * planned.plan.communication_bytes
     assert 0 < planned.memory_report().worker.arguments_bytes - 2 * 257 * 64 * 4 // 8 <= 32 * 4
-
-
-def test_loops_carry_overlapping_shards():
-    step = lambda x, rows: lax.scan(lambda h, row: (jnp.tanh(h + row), None), x, rows)[0] * 2.0  # noqa: E731
-    rows = RANDOM.randn(4, 7, 11)
-    with in_double_precision():
-        planned = check_step(step, 3, X, rows, rtol=1e-12, atol=1e-12, hints={"scan/carry_0": 1})
-    assert has_overlapping_shards(planned, planned.partition.graph.tensor_index["scan/carry_0"])

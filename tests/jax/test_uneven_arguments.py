@@ -61,11 +61,7 @@ def test_a_state_with_odd_extents_trains_in_shards(workers, uneven, donated):
 def test_by_default_only_otherwise_replicated_arguments_are_uneven():
     default, none = (tofu.jax.partition(train, 3, (STATE, BATCH), uneven=uneven) for uneven in (None, "none"))
     state = default.place(STATE)
-    assert {name: isinstance(leaf, UnevenArray) for name, leaf in state[0].items()} == {
-        "w": True,
-        "v": False,
-        "b": False,
-    }
+    assert [name for name, leaf in state[0].items() if isinstance(leaf, UnevenArray)] == ["w"]
     assert not any(is_uneven(none.place(STATE)))
     assert default.plan.communication_bytes < none.plan.communication_bytes / 3
     assert not any(is_uneven(tofu.jax.partition(train, 4, (STATE, BATCH)).place(STATE)))
@@ -176,15 +172,6 @@ def test_uneven_arrays_behave_like_arrays():
     for copied in copies:
         np.testing.assert_array_equal(copied, x)
         assert copied.parts == array.parts
-
-
-def test_traced_calls_use_whole_arrays():
-    with in_double_precision():
-        step = tofu.jax.partition(train, 3, (STATE, BATCH))
-        two = lambda train: jax.jit(lambda state: jax.lax.scan(lambda s, _: train(s, BATCH), state, length=2))  # noqa: E731
-        found, expected = two(step)(STATE), two(train)(STATE)
-        assert not any(is_uneven(found))
-        assert list_differences(found, expected) == []
 
 
 @pytest.mark.parametrize("workers", [5, 4])

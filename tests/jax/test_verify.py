@@ -72,16 +72,6 @@ def test_a_wrong_formula_is_found(descriptions):
     assert problem.startswith("tanh: output 0 of the description is off by")
 
 
-def test_conversions_to_8_bits_may_be_rounded():
-    assert find_problems("bits of float8_e5m2", "convert_element_type") == []
-
-
-def test_a_wrong_bit_is_found(descriptions):
-    wrong = tdl.elementwise("or_one_below_4", lambda x, y: np.where(x >= 4, x.astype(int) | 7, x.astype(int) | 1))
-    replace_description(descriptions, "or", lambda x, *, literals: lambda *i: wrong(x[i], 1))
-    assert find_problems("bits of uint8", "or") == ["or: output 0 of the description is off by inf"]
-
-
 def test_a_wrong_strategy_is_found(descriptions):
     total = tdl.Opaque(name="total")
     replace_description(descriptions, "cumsum", lambda x, *, axis: lambda *i: total(x[i])[()])
@@ -107,11 +97,7 @@ def test_double_counting_of_overlapping_parts_is_found(monkeypatch):
     assert verify_case(case, wanted, search=False).problems == ()
     monkeypatch.setattr("tofu.jax.verify.parts.find_repeated_elements", lambda *_: [])
     problems = verify_case(case, wanted, search=False).problems
-    assert [text.partition(":")[2].partition(":")[0] for text in problems] == [
-        " split k0",
-        " split m0 x k0",
-        " split n1 x k0",
-    ]
+    assert [text.split(":")[1] for text in problems] == [" split k0", " split m0 x k0", " split n1 x k0"]
 
 
 def test_a_missing_strategy_is_found(descriptions):

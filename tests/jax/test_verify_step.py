@@ -69,12 +69,9 @@ def test_explicit_types_are_kept():
 
     found = verify(step, jax.ShapeDtypeStruct((64, 512), jnp.float32))
     assert found.agrees
+    ones = np.ones((512, 512), np.float32)
     with pytest.raises(TypeError, match="same dtypes"):
-        verify(
-            lambda x: jax.lax.add(x, jnp.ones((512, 512), jnp.float32)),
-            np.ones((512, 512), np.float32),
-            dtype="float64",
-        )
+        verify(lambda x: jax.lax.add(x, ones), ones, dtype="float64")
 
 
 def test_all_kinds_of_leaves():

@@ -9,15 +9,8 @@ from tests.models.plain import PlainModel
 
 
 def convolution(data: Any, filters: int, kernel: int, stride: int, name: str) -> Any:
-    return mx.sym.Convolution(
-        data,
-        kernel=(kernel, kernel),
-        pad=(kernel // 2, kernel // 2),
-        stride=(stride, stride),
-        num_filter=filters,
-        no_bias=True,
-        name=name,
-    )
+    window = {"kernel": (kernel, kernel), "pad": (kernel // 2, kernel // 2), "stride": (stride, stride)}
+    return mx.sym.Convolution(data, num_filter=filters, no_bias=True, name=name, **window)
 
 
 def batch_norm(data: Any, name: str, **attributes: Any) -> Any:
@@ -59,18 +52,6 @@ def resnet_v2(batch: int = 7) -> PlainModel:
     return PlainModel(classify(net), {"data": (batch, 3, 8, 8)}, 7)
 
 
-def layer_norm_block(batch: int = 6) -> PlainModel:
-    """Return the dense half of a Transformer layer, normalized over features, then over positions."""
-    data = mx.sym.Variable("data")
-    net = mx.sym.LayerNorm(data, eps=1e-4, name="ln0")
-    net = mx.sym.FullyConnected(net, num_hidden=16, flatten=False, name="in")
-    net = mx.sym.Activation(net, act_type="tanh", name="act")
-    net = mx.sym.FullyConnected(net, num_hidden=12, flatten=False, no_bias=True, name="out")
-    net = mx.sym.LayerNorm(net + data, axis=1, name="ln1")
-    net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=5, name="fc")
-    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 8, 12)}, 5)
-
-
 def attention(batch: int = 6) -> PlainModel:
     data = mx.sym.Variable("data")
     query, key, value = (
@@ -85,9 +66,4 @@ def attention(batch: int = 6) -> PlainModel:
     return PlainModel(mx.sym.MakeLoss(0 - mx.sym.mean(logarithms), name="loss"), {"data": (batch, 9, 8)}, 9)
 
 
-NORMALIZED: dict[str, Callable[[], PlainModel]] = {
-    "resnet_v1": resnet_v1,
-    "resnet_v2": resnet_v2,
-    "layer_norm_block": layer_norm_block,
-    "attention": attention,
-}
+NORMALIZED: dict[str, Callable[[], PlainModel]] = {model.__name__: model for model in (resnet_v1, resnet_v2, attention)}

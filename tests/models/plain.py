@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import mxnet as mx
@@ -61,20 +62,16 @@ def plain_cnn(batch: int = 9) -> PlainModel:
 
 
 def residual_cnn(batch: int = 8, filters: int = 8, blocks: int = 2) -> PlainModel:
-    net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=filters, name="stem")
+    convolve = partial(mx.sym.Convolution, kernel=(3, 3), pad=(1, 1))
+    net = convolve(mx.sym.Variable("data"), num_filter=filters, name="stem")
     for i in range(blocks):
-        stride = (2, 2) if i else (1, 1)
-        width = filters * (i + 1)
+        window, width = {"stride": (2, 2) if i else (1, 1), "no_bias": True}, filters * (i + 1)
         body = mx.sym.Activation(net, act_type="relu", name=f"relu{i}a")
-        body = mx.sym.Convolution(
-            body, kernel=(3, 3), pad=(1, 1), stride=stride, num_filter=width, no_bias=True, name=f"conv{i}a"
-        )
+        body = convolve(body, num_filter=width, **window, name=f"conv{i}a")
         body = mx.sym.Activation(body, act_type="relu", name=f"relu{i}b")
-        body = mx.sym.Convolution(body, kernel=(3, 3), pad=(1, 1), num_filter=width, no_bias=True, name=f"conv{i}b")
+        body = convolve(body, num_filter=width, no_bias=True, name=f"conv{i}b")
         if i:
-            net = mx.sym.Convolution(
-                net, kernel=(1, 1), stride=stride, num_filter=width, no_bias=True, name=f"project{i}"
-            )
+            net = mx.sym.Convolution(net, kernel=(1, 1), num_filter=width, **window, name=f"project{i}")
         net = net + body
     net = mx.sym.Pooling(net, global_pool=True, kernel=(1, 1), pool_type="avg", name="pool")
     net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=10, name="fc")
@@ -82,10 +79,7 @@ def residual_cnn(batch: int = 8, filters: int = 8, blocks: int = 2) -> PlainMode
 
 
 MODELS: dict[str, Callable[[], PlainModel]] = {
-    "mlp": mlp,
-    "shared_mlp": shared_mlp,
-    "plain_cnn": plain_cnn,
-    "residual_cnn": residual_cnn,
+    model.__name__: model for model in (mlp, shared_mlp, plain_cnn, residual_cnn)
 }
 
 

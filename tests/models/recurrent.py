@@ -11,7 +11,6 @@ from tests.models.plain import PlainModel
 
 STEPS, VOCABULARY, EMBEDDED, HIDDEN = 6, 11, 7, 10
 CELLS = {"lstm": mx.rnn.LSTMCell, "gru": mx.rnn.GRUCell}
-GLUON_CELLS = {"lstm": mx.gluon.rnn.LSTMCell, "gru": mx.gluon.rnn.GRUCell}
 
 
 def embed(dtype: str) -> Any:
@@ -53,20 +52,10 @@ def bidirectional(dtype: str, batch: int = 9, layers: int = 1) -> PlainModel:
     return language_model(cell, batch, dtype, cell.begin_state(func=mx.sym.Variable), 2 * HIDDEN)
 
 
-def residual(dtype: str, batch: int = 9) -> PlainModel:
-    cell = stack("lstm", 1)
-    cell.add(mx.rnn.ResidualCell(mx.rnn.LSTMCell(HIDDEN, prefix="upper_")))
-    states = [mx.sym.Variable(f"begin_state_{i}") for i in range(4)]
-    outputs, _ = cell.unroll(STEPS, inputs=embed(dtype), begin_state=states, merge_outputs=False, layout="NTC")
-    net = mx.sym.FullyConnected(outputs[-1], num_hidden=VOCABULARY, name="word")
-    shapes = {"tokens": (batch, STEPS), **{state.name: (batch, HIDDEN) for state in states}}
-    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), shapes, VOCABULARY)
-
-
-def gluon(kind: str, dtype: str, batch: int = 9) -> PlainModel:
-    cell = mx.gluon.rnn.HybridSequentialRNNCell(prefix=f"{kind}_")
+def gluon_lstm(dtype: str, batch: int = 9) -> PlainModel:
+    cell = mx.gluon.rnn.HybridSequentialRNNCell(prefix="lstm_")
     for i in range(2):
-        cell.add(GLUON_CELLS[kind](HIDDEN, prefix=f"{kind}{i}_"))
+        cell.add(mx.gluon.rnn.LSTMCell(HIDDEN, prefix=f"lstm{i}_"))
     for parameter in cell.collect_params().values():
         parameter.cast(dtype)
     states = [mx.sym.Variable(f"begin_state_{i}") for i in range(len(cell.state_info()))]
@@ -133,9 +122,7 @@ RECURRENT_MODELS: dict[str, Callable[[str], PlainModel]] = {
     "lstm": lambda dtype: stacked("lstm", dtype),
     "gru": lambda dtype: stacked("gru", dtype),
     "bidirectional_gru": bidirectional,
-    "residual_lstm": residual,
-    "gluon_lstm": lambda dtype: gluon("lstm", dtype),
-    "gluon_gru": lambda dtype: gluon("gru", dtype),
+    "gluon_lstm": gluon_lstm,
     "own_cell": own_cell,
     "fused_lstm": fused,
     "attention_decoder": attention_decoder,

@@ -50,10 +50,6 @@ def narrow(symbol: Any) -> Any:
     return mx.sym.load_json(json.dumps(graph))
 
 
-NETWORKS = (
-    Zoo("mobilenetv2_1.0", size=64),
-    Zoo("resnet18_v1"),
-    Zoo("squeezenet1.1", batch=10),
-)
+NETWORKS = (Zoo("mobilenetv2_1.0", size=64), Zoo("resnet18_v1"), Zoo("squeezenet1.1", batch=10))
 
 GLUON_MODELS: dict[str, Callable[[str], PlainModel]] = {network.name: network.build for network in NETWORKS}

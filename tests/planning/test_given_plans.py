@@ -56,13 +56,6 @@ def test_hints_are_compared_with_every_step_of_a_given_plan():
             plan_of(plan=plan, hints={"fc0_weight": hint})
 
 
-def test_a_plan_is_read_from_a_file(tmp_path):
-    path, plan = tmp_path / "plan.json", plan_of(ngpus=4)
-    path.write_text(plan.to_json())
-    for source in (path, str(path)):
-        assert plan_of(plan=source) == plan
-
-
 def test_a_plan_that_splits_a_gradient_unlike_its_operator_is_refused():
     """The gradient of SliceChannel reads the operator's state, so both have to be split alike."""
     scale = mx.sym.Variable("scale", shape=(1, 6))
@@ -71,7 +64,5 @@ def test_a_plan_that_splits_a_gradient_unlike_its_operator_is_refused():
     plan = json.loads(tofu.partition(symbol, 2, data=(4, 6), cache=False).plan.to_json())
     del plan["digest"]
     plan["operators"]["parts_backward"] = [None] if plan["operators"]["parts"] != [None] else ["i0"]
-    with pytest.raises(
-        PlanError, match="operator parts_backward shares the choice of operator parts and must equal it"
-    ):
+    with pytest.raises(PlanError, match="operator parts_backward shares the choice of operator parts and must equal"):
         tofu.partition(symbol, plan=json.dumps(plan), data=(4, 6))

@@ -42,6 +42,23 @@ def list_decisions(model, spec):
     return roots, deciders, domains
 
 
+def count_pairs(spec, factors, most):
+    """Return the domains by decider, and the bytes of each pair of deciders. Return None for more than `most` entries."""
+    model = CellModel(spec, factors)
+    roots, deciders, values = list_decisions(model, spec)
+    domains, tables = dict(zip(deciders, values, strict=True)), {}
+    pairs = [(count, key, roots[o], ("tensor", t)) for count, key, o, t in model.list_incidences()]
+    if sum(len(domains[a]) * len(domains[b]) for _, _, a, b in pairs) > most:
+        return None
+    for count, key, a, b in pairs:
+        table = tables.setdefault((a, b), np.zeros((len(domains[a]), len(domains[b])), np.int64))
+        if a == b:
+            table += np.diag([count(*key, x, x) for x in domains[a]])
+        else:
+            table += [[count(*key, x, y) for y in domains[b]] for x in domains[a]]
+    return domains, tables
+
+
 def list_plans(spec, factors, most, model_type=CellModel):
     """Return all plans as (operators, tensors) arrays, or nothing if there are more than `most`."""
     roots, deciders, domains = list_decisions(model_type(spec, factors), spec)

@@ -18,16 +18,9 @@ def read_program(spec, factors, code, requests):
 
 def make_graph(spec):
     produced = {written.tensor for operator in spec.operators for written in operator.written}
-    tensors = tuple(
-        Tensor(
-            f"t{n}",
-            tensor.shape,
-            "float32",
-            tensor.item_bytes,
-            TensorKind.INTERMEDIATE if n in produced else TensorKind.PARAMETER,
-        )
-        for n, tensor in enumerate(spec.tensors)
-    )
+    kinds = [TensorKind.INTERMEDIATE if n in produced else TensorKind.PARAMETER for n in range(len(spec.tensors))]
+    numbered = enumerate(zip(spec.tensors, kinds, strict=True))
+    tensors = tuple(Tensor(f"t{n}", t.shape, "float32", t.item_bytes, kind) for n, (t, kind) in numbered)
     operators = tuple(
         Operator(
             name=f"o{n}",

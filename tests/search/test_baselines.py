@@ -85,9 +85,7 @@ def test_hints_set_the_batch_dimension_of_data_parallelism():
     plan = tofu.partition(symbol, ngpus=WORKERS, algorithm="data-parallel", hints={"turned": 1}, turned=(16, 64)).plan
     assert plan.tensors["turned"] == (1, 1, 1)
     assert plan.operators["fc"] == ("b", "b", "b")
-    with pytest.raises(
-        InfeasibleError, match=r"splits dimension 0 of the inputs, and each is shorter \(data: \(4, 6\)\)"
-    ):
+    with pytest.raises(InfeasibleError, match=r"splits dimension 0 of the inputs, and each is shorter \(data: \(4"):
         tofu.partition(mx.sym.relu(mx.sym.Variable("data")), ngpus=8, algorithm="data-parallel", data=(4, 6))
 
 

@@ -29,9 +29,7 @@ def test_plans_that_move_too_many_bytes_are_refused():
 
 
 def test_too_large_graphs_are_refused():
-    with pytest.raises(
-        UnsupportedError, match=r"The 3,001 tensors of the graph may move .* bytes among 4 workers, .* 2\^62 = "
-    ):
+    with pytest.raises(UnsupportedError, match=r"The 3,001 tensors of the graph may move .* bytes among 4 wor"):
         pose(apply_tanh((2**28, 2**28), times=3000))
 
 

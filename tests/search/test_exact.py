@@ -8,6 +8,7 @@ import pytest
 from tests.search.cell_model import CellModel
 from tests.search.plans import (
     LIMITS,
+    count_pairs,
     list_decisions,
     list_plans,
     list_rows,
@@ -23,22 +24,15 @@ LARGEST_SPACE = 2_000_000
 
 def count_all_plans(spec, factors):
     """Return the bytes of all plans, with an array axis for each decider. Return None if there are too many."""
-    model = CellModel(spec, factors)
-    roots, deciders, domains = list_decisions(model, spec)
-    if np.prod([float(len(d)) for d in domains]) > LARGEST_SPACE:
+    _, deciders, values = list_decisions(CellModel(spec, factors), spec)
+    if np.prod([float(len(domain)) for domain in values]) > LARGEST_SPACE:
         return None
-    place = {decider: i for i, decider in enumerate(deciders)}
-    total = np.zeros([len(d) for d in domains], np.int64)
-    for count, key, o, t in model.list_incidences():
-        a, b = place[roots[o]], place["tensor", t]
-        shape = [1] * len(domains)
-        shape[a], shape[b] = len(domains[a]), len(domains[b])
-        if a == b:
-            table = np.array([count(*key, x, x) for x in domains[a]])
-        else:
-            table = np.array([[count(*key, x, y) for y in domains[b]] for x in domains[a]])
-            table = table if a < b else table.T
-        total += table.reshape(shape)
+    domains, tables = count_pairs(spec, factors, float("inf"))
+    total = np.zeros([len(domain) for domain in values], np.int64)
+    for pair, table in tables.items():
+        a, b = map(deciders.index, pair)
+        costs = np.diagonal(table) if a == b else table if a < b else table.T
+        total += costs.reshape([len(domains[d]) if n in (a, b) else 1 for n, d in enumerate(deciders)])
     return total
 
 

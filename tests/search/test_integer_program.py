@@ -6,36 +6,12 @@ import numpy as np
 import pytest
 from pytoulbar2 import CFN
 
-from tests.search.cell_model import CellModel
-from tests.search.plans import list_decisions
+from tests.search.plans import count_pairs
 from tests.search.random_graphs import random_graph
 from tofu import _core
 
 TIME_LIMIT = 60  # seconds
 MOST_ENTRIES = 200_000
-
-
-def list_pairs(spec, factors):
-    """Return {decider: choices}, and (count function, its arguments, operator's decider, tensor) for each cost."""
-    model = CellModel(spec, factors)
-    roots, deciders, domains = list_decisions(model, spec)
-    pairs = [(count, key, roots[o], ("tensor", t)) for count, key, o, t in model.list_incidences()]
-    return dict(zip(deciders, domains, strict=True)), pairs
-
-
-def count_entries(domains, pairs):
-    return sum(len(domains[a]) * len(domains[b]) for _, _, a, b in pairs)
-
-
-def fill_tables(domains, pairs):
-    tables = {}
-    for count, key, a, b in pairs:
-        table = tables.setdefault((a, b), np.zeros((len(domains[a]), len(domains[b])), np.int64))
-        if a == b:
-            table += np.diag([count(*key, x, x) for x in domains[a]])
-        else:
-            table += [[count(*key, x, y) for y in domains[b]] for x in domains[a]]
-    return tables
 
 
 def find_optimum(domains, tables):
@@ -54,12 +30,12 @@ def test_another_solver_finds_no_better_plan(factors):
     checked = 0
     for seed in range(9000, 9100):
         spec = random_graph(seed, largest=12)
-        domains, pairs = list_pairs(spec, factors)
-        if count_entries(domains, pairs) > MOST_ENTRIES:
+        counted = count_pairs(spec, factors, MOST_ENTRIES)
+        if counted is None:
             continue
         result = _core.search_exact(spec.native(), list(factors))
         assert result.is_optimal
-        assert sum(result.plan.round_bytes) == find_optimum(domains, fill_tables(domains, pairs)), f"seed {seed}"
+        assert sum(result.plan.round_bytes) == find_optimum(*counted), f"seed {seed}"
         checked += 1
         if checked == 10:
             return

@@ -69,30 +69,24 @@ def frontiers():
     return {name: tofu.frontier(model.symbol, 8, **model.shapes) for name, model in MODELS.items()}
 
 
-@pytest.mark.parametrize("name", ["transformer"])
-def test_free_replication_moves_the_fewest_bytes(name):
-    model = MODELS[name]
+def plan_of(name, **asked):
+    return tofu.partition(MODELS[name].symbol, 4, cache=False, **asked, **MODELS[name].shapes).plan
 
-    def plan_of(**asked):
-        return tofu.partition(model.symbol, ngpus=4, cache=False, **asked, **model.shapes).plan
 
-    free = plan_of(replicate="free")
+def test_free_replication_moves_the_fewest_bytes():
+    free = plan_of("transformer", replicate="free")
     assert free.optimality == "optimal"
-    assert free.communication_bytes < plan_of().communication_bytes
-    assert free.communication_bytes <= plan_of(algorithm="data-parallel").communication_bytes
+    assert free.communication_bytes < plan_of("transformer").communication_bytes
+    assert free.communication_bytes <= plan_of("transformer", algorithm="data-parallel").communication_bytes
 
 
-@pytest.mark.parametrize("name", ["mlp"])
-def test_the_unlimited_plan_bounds_plans_within_a_limit(name):
-    model = MODELS[name]
-    asked = {"ngpus": 4, "cache": False, **model.shapes}
-    free = tofu.partition(model.symbol, replicate="free", **asked).plan
-    split = tofu.partition(model.symbol, **asked).plan
-    roomy = tofu.partition(model.symbol, memory_limit=10 * max(free.worker_bytes), **asked).plan
+def test_the_unlimited_plan_bounds_plans_within_a_limit():
+    free, split = plan_of("mlp", replicate="free"), plan_of("mlp")
+    roomy = plan_of("mlp", memory_limit=10 * max(free.worker_bytes))
     assert free.optimality == "optimal"
     assert roomy.optimality.endswith("plans; optimal")
     assert not roomy.kept
-    tight = tofu.partition(model.symbol, memory_limit=max(split.worker_bytes), **asked).plan
+    tight = plan_of("mlp", memory_limit=max(split.worker_bytes))
     assert not tight.kept
     percent = Fraction(re.search(r"plans; within ([\d.]+) % of a proven lower bound$", tight.optimality)[1])
     over = Fraction(tight.communication_bytes, free.communication_bytes) - 1
@@ -145,11 +139,9 @@ def test_shared_regions_are_fetched_again_if_nothing_else_fits():
 def test_infeasible_limits_are_explained():
     model = MODELS["mlp"]
     with pytest.raises(InfeasibleError) as raised:
-        tofu.partition(model.symbol, 4, memory_limit="2.5 MiB", **model.shapes)
+        plan_of("mlp", memory_limit="2.5 MiB")
     message = str(raised.value)
-    assert message.startswith(
-        "No plan over 4 workers fits into a memory limit of 2.5 MiB (2,621,440 bytes) per worker."
-    )
+    assert message.startswith("No plan over 4 workers fits into a memory limit of 2.5 MiB (2,621,440 bytes) per worker")
     assert "too much" in message
     advised = int(re.search(r"(\d+) workers would do", message)[1])
     assert advised > 4
@@ -173,9 +165,8 @@ def test_progress_counts_plans_and_workers(capsys, monkeypatch):
         monkeypatch.setattr(progress, name, 0.0)
     monkeypatch.setattr(progress, "SECONDS_OF_LINES", ())
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 1e-4)
-    model = MODELS["mlp"]
     with pytest.raises(InfeasibleError, match="workers would do"):
-        tofu.partition(model.symbol, 4, memory_limit="2.5 MiB", **model.shapes)
+        plan_of("mlp", memory_limit="2.5 MiB")
     shown = capsys.readouterr().err
     assert re.search(r"tofu: planning, \d+ operators over 4 workers, plan \d+ for the memory limit, .*\d s", shown)
     assert re.search(r"tofu: planning, \d+ operators over 4 workers, trying \d+ workers, \d s", shown)
@@ -184,7 +175,7 @@ def test_progress_counts_plans_and_workers(capsys, monkeypatch):
 @pytest.mark.parametrize("value", [80, 80.0, "80", " 80 "])
 def test_a_small_number_lacks_its_unit(value):
     with pytest.raises(PlanError, match=r"is 80 bytes\. Did you mean 80 GiB\? Write memory_limit='80GiB'\."):
-        tofu.partition(MODELS["mlp"].symbol, 4, memory_limit=value, **MODELS["mlp"].shapes)
+        plan_of("mlp", memory_limit=value)
 
 
 def test_nothing_is_proved_of_plans_that_keep_fetched_tensors(monkeypatch):
@@ -196,6 +187,6 @@ def test_nothing_is_proved_of_plans_that_keep_fetched_tensors(monkeypatch):
         return replace(point, choices=replace(point.choices, kept=(weight,)))
 
     monkeypatch.setattr(Tradeoff, "find_fitting", keep)
-    plan = tofu.partition(MODELS["mlp"].symbol, 4, memory_limit=2**40, cache=False, **MODELS["mlp"].shapes).plan
+    plan = plan_of("mlp", memory_limit=2**40)
     assert plan.kept == ("fc1_weight",)
     assert plan.optimality.endswith("plans; nothing is proved")

@@ -31,20 +31,12 @@ def test_malformed_tensors_are_refused(shape, item_bytes, message):
 
 MALFORMED = {
     "operator 1 has axes [4, 0]: every extent must be positive": {"extents": [4, 0]},
-    "operator 1, input 0 has 1 rows for tensor 0 of rank 2: one row per dimension": {
-        "reads": [RandomRead(0, [row(0)])]
-    },
-    "operator 1, input 0, dimension 1 names axis 2: the operator has 2 axes": {
-        "reads": [RandomRead(0, [row(0), row(2)])]
-    },
-    "operator 1, input 0, dimension 0: upper 0 must be greater than lower 0": {
-        "reads": [RandomRead(0, [row(0, upper=0), row(1)])]
-    },
+    "operator 1, input 0 has 1 rows for tensor 0 of rank 2: one row per": {"reads": [RandomRead(0, [row(0)])]},
+    "operator 1, input 0, dimension 1 names axis 2: the operator has 2": {"reads": [RandomRead(0, [row(0), row(2)])]},
+    "input 0, dimension 0: upper 0 must be greater than lower 0": {"reads": [RandomRead(0, [row(0, upper=0), row(1)])]},
     "operator 1, input 0 is an addend of axis 5: the operator has 2 axes": {"reads": [RandomRead(0, IDENTITY, [5])]},
     "tensor 9 does not exist: the graph has tensors 0 to 3": {"reads": [RandomRead(9, IDENTITY)]},
-    "operator 1, output 0 says for 1 axes how parts come together: the operator has 2": {
-        "written": [Written(3, IDENTITY, [0])]
-    },
+    "operator 1, output 0 says for 1 axes how parts come together": {"written": [Written(3, IDENTITY, [0])]},
     "combine 4 is none of CONCAT": {"written": [Written(3, IDENTITY, [0, 4])]},
     "operator 1, output 0: tensor 2 is already produced by operator 0": {"written": [Written(2, IDENTITY, [0, 0])]},
     "operator 1, output 0: tensor 1 is used before it is produced": {"written": [Written(1, IDENTITY, [0, 0])]},
@@ -54,9 +46,7 @@ MALFORMED = {
     "operator 1 of axes [4, 8] shares the choice of operator 0 of axes [4, 8, 6]": {"same_as": 0},
     "operator 1 of axes [4, 8] is in group 0 with operator 0 of axes [4, 8, 6]: operators that share": {"group": 0},
     "operator 1 is fetched along axis 5: ": {"fetched": [5]},
-    "operator 1, input 0: tensor 2 of rank 2 lacks dimension 0: no copy of an operator adds one, only fetches do": {
-        "reads": [RandomRead(2, IDENTITY, absent=(0, row(0)))]
-    },
+    "tensor 2 of rank 2 lacks dimension 0: no copy": {"reads": [RandomRead(2, IDENTITY, absent=(0, row(0)))]},
     "tensor 2 of rank 2 and 4 bytes is no part of tensor 3 of rank 2 and 4 bytes: cells are moved between tensors": {
         "reads": [RandomRead(2, IDENTITY, absent=(0, row(0)))],
         "fetched": [0],
@@ -117,7 +107,5 @@ def test_a_dimension_is_split_while_its_smallest_part_suffices():
     assert _core.feasible_choices(graph, [2, 2, 2], "tensor", 0, [0, 0]) == [1]
     assert _core.feasible_choices(graph, [3, 2, 2], "operator", 0, [0, 2]) == [1, 2]
     assert _core.feasible_choices(graph, [3, 3, 3, 2], "tensor", 0, [0, 1, -1]) == [1]
-    with pytest.raises(
-        ValueError, match=r"tensor 0 of extents \[4, 6\] cannot be split along 0 in round 2: its smallest part"
-    ):
+    with pytest.raises(ValueError, match=r"tensor 0 of extents \[4, 6\] cannot be split along 0 in round 2: its"):
         _core.worker_boxes(graph, [2, 2, 2], "tensor", 0, [0, 0, 0])

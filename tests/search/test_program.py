@@ -115,12 +115,7 @@ def test_the_forward_program_has_forward_operators_only():
 
 @pytest.mark.parametrize(
     ("phases", "requests", "message"),
-    [
-        ([3], [], "phase 3"),
-        ([0], [(3, [])], "0 choices"),
-        ([0], [(3, [2])], "choice 2"),
-        ([0], [(9, None)], "tensor 9"),
-    ],
+    [([3], [], "phase 3"), ([0], [(3, [])], "0 choice"), ([0], [(3, [2])], "choice 2"), ([0], [(9, None)], "tensor 9")],
 )
 def test_wrong_requests_are_refused(phases, requests, message):
     with pytest.raises(ValueError, match=message):

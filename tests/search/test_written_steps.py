@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from tests.numpy_engine.front_end import NumpyFrontEnd
@@ -10,7 +9,6 @@ from tofu.errors import UndescribedOperatorError
 from tofu.program import write_program
 from tofu.search import find_strategies
 from tofu.search.algorithms import ALGORITHMS
-from tofu.search.choices import Choices
 from tofu.search.cost import evaluate
 from tofu.search.recurrence import EqualParts, find_equal_parts
 
@@ -45,31 +43,6 @@ def test_next_values_are_returned_in_the_layout_of_their_variables():
     assert [output.tensor for output in forward.outputs] == list(problem.graph.outputs)
 
 
-def test_next_values_in_another_layout_are_fetched():
-    """Split a weight by rows and its new value by columns: three quarters of each worker's quarter are fetched."""
-    graph = perceptron(has_updates=True)
-    problem = pose(graph)
-    names = {operator.name: operator for operator in graph.operators}
-    made = {tensor: name for name, operator in names.items() for tensor in operator.outputs}
-    weight = graph.tensor_index["weight0"]
-    value = graph.next_values[weight]
-    hints = {"weight0": 0, graph.tensors[value].name: 1, made[value]: "i1"}
-    choices, moved = solve(problem, hints=hints)
-    alone = replace(
-        graph, next_values={v: t for v, t in graph.next_values.items() if v != weight}, outputs=(*graph.outputs, value)
-    )
-    kept = evaluate(drop_update(choices, weight, pose(alone))).total_bytes
-    assert moved - kept == graph.tensors[weight].size_bytes * 3 // 4
-    assert write_program(choices).remote_bytes == moved
-
-
-def drop_update(choices, variable, problem):
-    """Return the same choices for `problem`, which does not update a variable."""
-    graph = choices.problem.graph
-    row = len(graph.operators) + [v for v, _ in graph.updates].index(variable)
-    return Choices(problem, np.delete(choices.operators, row, axis=0), choices.tensors)
-
-
 def test_time_steps_are_found_without_links():
     graph = recurrence(6)
     families = find_equal_parts(graph).operators
@@ -90,7 +63,5 @@ def test_a_recurrence_without_links_is_planned_as_well_as_with_them(has_phases):
 def test_undescribed_operators_are_refused_with_a_remedy():
     graph = perceptron(has_updates=True)
     odd = replace(graph, operators=(replace(graph.operators[0], op="odd"), *graph.operators[1:]))
-    with pytest.raises(
-        UndescribedOperatorError, match=r"Describe each \(@registry\.op\(name\).*\n.*odd, used by layer0"
-    ):
+    with pytest.raises(UndescribedOperatorError, match=r"Describe each \(@registry\.op\(name\).*\n.*odd, used by"):
         find_strategies(odd, NumpyFrontEnd())

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 CONSTANT = (
     ast.Constant,
@@ -17,7 +20,14 @@ CONSTANT = (
 DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 
-def list_definitions(tree: ast.Module, makers: tuple[str, ...] = ()) -> Iterator[ast.stmt]:
+def execute_definitions(text: str, path: Path, names: dict[str, Any], makers: tuple[str, ...]) -> None:
+    """Execute the definitions of a text, and add them to `names`. Definitions that need a skipped name are left out."""
+    for statement in _list_definitions(ast.parse(text), makers):
+        with suppress(Exception):
+            exec(compile(ast.Module([statement], []), str(path), "exec"), names)
+
+
+def _list_definitions(tree: ast.Module, makers: tuple[str, ...] = ()) -> Iterator[ast.stmt]:
     """Yield the statements that only define something. Assignments count if the value is a constant, or a call of a
     function named like one of `makers`."""
     for statement in tree.body:

@@ -59,22 +59,13 @@ WRONG = {
     "no devices": ({"devices": 0}, "devices is 0"),
     "another file": ({"format": "tofu-plan"}, 'format" is not "tofu-machine"'),
     "no rates": ({"rates": {}}, "lacks 'call_microseconds'"),
-    "a misspelt field": (
-        {"reserved_byte": 5},
-        "field 'reserved_byte', which is unknown (did you mean reserved_bytes?)",
-    ),
-    "a misspelt field of a link": (
-        {"links": [{"parts": 8, "bytes_per_second": 1e9, "microsecond": 6}]},
-        "one of the links has a field 'microsecond', which is unknown (did you mean microseconds?)",
-    ),
+    "a misspelt field": ({"reserved_byte": 5}, "'reserved_byte', which is unknown (did you mean reserved_bytes?)"),
+    "a misspelt field of a link": ({"links": [{"microsecond": 6}]}, "of the links has a field 'microsecond'"),
     "more reserved than there is": ({"reserved_bytes": 85899345920}, "not an integer from 0 to 85899345919"),
     "a text for a truth value": ({"fetches_overlap": "false"}, "fetches_overlap is 'false', neither true nor false"),
 }
 RATES = {
-    "a misspelt rate": (
-        {"half_depht": 64},
-        "rates has a field 'half_depht', which is unknown (did you mean half_depth?)",
-    ),
+    "a misspelt rate": ({"half_depht": 64}, "'half_depht', which is unknown (did you mean half_depth?)"),
     "kernels that were not fitted": ({"measured": {"dot": {"call": 1e-6}}}, "lacks 'contracted'"),
     "kernels fitted to something else": ({"measured": {"dot": {"calls": 1}}}, "measured of 'dot' has a field 'calls'"),
 }

@@ -71,10 +71,7 @@ def test_unwritten_outputs_and_unread_inputs():
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (
-            lambda x: lambda i: Opaque()(x[:])[i],
-            "operator cannot be executed: the description does not show what opaque",
-        ),
+        (lambda x: lambda i: Opaque()(x[:])[i], "operator cannot be executed: the description does not show what"),
         (lambda x: lambda i: x[Any], "operator cannot be executed, because an index is Any; write Any"),
         (lambda x: lambda i: Random()(x[i]), "operator is random and cannot be executed"),
     ],

@@ -10,21 +10,16 @@ from tofu.errors import DescriptionError
     [
         ("8", 0, 8),
         ("1e-3", 1.0, 1e-3),
-        ("1", 1.0, 1.0),
         ("true", False, True),
         ("0", True, False),
         ("[3,3]", (), (3, 3)),
-        ("3", (), (3,)),
         ("()", (1,), ()),
         ("(3L, 3L)", (), (3, 3)),
         ("(None, 2)", (), (None, 2)),
         ("None", (), None),
-        ("None", 0, None),
         ("relu", "tanh", "relu"),
         ("1", "", "1"),
-        ("8", None, 8),
         ("[0, 1]", None, (0, 1)),
-        ("true", None, True),
         ("relu", None, "relu"),
         ("-1", None, -1),
         ("-inf", None, float("-inf")),
@@ -52,9 +47,7 @@ def convolution(data, *, kernel, no_bias=False):
 
 
 def test_missing_and_wrong_attributes_are_refused():
-    with pytest.raises(
-        DescriptionError, match="convolution needs the attribute `kernel`, which the node does not have"
-    ):
+    with pytest.raises(DescriptionError, match="convolution needs the attribute `kernel`, which the node does not"):
         DESCRIPTIONS.describe(convolution).parse_attributes({})
     with pytest.raises(DescriptionError, match="attribute `no_bias` of convolution: 'maybe' is no boolean; it is True"):
         DESCRIPTIONS.describe(convolution).parse_attributes({"kernel": "(3, 3)", "no_bias": "maybe"})

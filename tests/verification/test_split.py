@@ -1,31 +1,9 @@
-from itertools import product
-
 import numpy as np
 import pytest
 
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.analysis import Combine, OutputAccess, Row, analyse
-from tofu.verification.split import SplitError, combine_outputs, cut_input, relative_error
-
-PRODUCT = {"dimension_numbers": (((1,), (0,)), ((), ())), "input_types": ("float64",) * 2, "output_types": ("float64",)}
-
-
-@pytest.mark.parametrize("names", [("m0", "n1"), ("m0", "k0"), ("k0", "n1"), ("k0",), ("n1", "k0", "m0")])
-def test_products_are_split_along_several_axes(names):
-    random = np.random.RandomState(0)
-    x, w = random.uniform(-1, 1, (5, 7)), random.uniform(-1, 1, (7, 3))
-    access = analyse(DESCRIPTIONS["dot_general"], PRODUCT, [x.shape, w.shape], [(5, 3)])
-    axes = [access.axes.index(name) for name in names]
-    splits = {axis: [(0, 2), (2, access.extents[axis])] for axis in axes}
-    parts = [dict(zip(axes, ranges, strict=True)) for ranges in product(*splits.values())]
-
-    def compute(part):
-        operands = zip((x, w), access.inputs, strict=True)
-        return np.dot(*(cut_input(array, read, part, access.extents) for array, read in operands))
-
-    pieces = [compute(part) for part in parts]
-    combined = combine_outputs(pieces, access.outputs[0], splits, access, (5, 3))
-    assert relative_error(combined, x @ w) < 1e-12
+from tofu.verification.split import SplitError, combine_outputs, relative_error
 
 
 def test_parts_outside_an_output_are_dropped():

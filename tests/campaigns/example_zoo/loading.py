@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import ast
 import site
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import mxnet as mx
 
-from tests.shared.definitions import list_definitions
+from tests.shared.definitions import execute_definitions
 
 MAKERS = ("mx.sym.", "mx.symbol.", "namedtuple")
 
@@ -18,7 +16,5 @@ def load_definitions(path: Path) -> SimpleNamespace:
     site.addsitedir(str(path.parent))
     site.addsitedir(str(path.parent.parent))
     names = {"__name__": path.stem, "__file__": str(path), "mx": mx}
-    for statement in list_definitions(ast.parse(path.read_text()), MAKERS):
-        with suppress(Exception):  # a name that a skipped statement defines
-            exec(compile(ast.Module([statement], []), str(path), "exec"), names)
+    execute_definitions(path.read_text(), path, names, MAKERS)
     return SimpleNamespace(**names)

@@ -19,8 +19,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from tests.campaigns.fuzz.campaign import READY, FuzzCase, FuzzResult, print_summary, run_seed
+from tests.campaigns.fuzz.campaign import READY, FuzzCase, print_summary, run_seed
 from tests.campaigns.fuzz.models import FOCUSES
+from tests.campaigns.fuzz.trial import FuzzResult
 from tests.shared.campaigns import read_results, run_waiting
 
 RESULTS = Path("demo-output/fuzz.jsonl")

@@ -6,14 +6,14 @@ import faulthandler
 import os
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from tests.campaigns.fuzz.models import choose_kind, choose_workers, make_sample
-from tests.campaigns.fuzz.trial import try_sample
+from tests.campaigns.fuzz.trial import FuzzResult, try_sample
 
 READY = Path("demo-output/fuzz-ready")  # a file for each model that runs on one device
 LONGEST_SECONDS = 300  # for one model on a busy machine
@@ -33,24 +33,11 @@ class FuzzCase:
     def key(self) -> str:
         return f"{self.focus} {self.seed}"
 
+    def is_without_model(self, result: FuzzResult) -> bool:
+        return result.stage == NO_MODEL or (result.stage == "died" and not (READY / self.key).exists())
+
     def __str__(self) -> str:
         return f"--seed {self.seed} --count 1 --focus {self.focus} ({self.kind})"
-
-
-@dataclass
-class FuzzResult:
-    """Counts of plans that ran and that were refused, by kind. In a dispute, one device is wrong."""
-
-    stage: str = "died"
-    workers: int = 0
-    plans: dict[str, int] = field(default_factory=dict)
-    refused: dict[str, int] = field(default_factory=dict)
-    disputes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-
-    def is_without_model(self, case: FuzzCase) -> bool:
-        return self.stage == NO_MODEL or (self.stage == "died" and not (READY / case.key).exists())
 
 
 def run_seed(case: FuzzCase) -> tuple[FuzzCase, FuzzResult]:
@@ -60,16 +47,11 @@ def run_seed(case: FuzzCase) -> tuple[FuzzCase, FuzzResult]:
     mark.unlink(missing_ok=True)
     workers = choose_workers(case.seed, case.kind)
     try:
-        outcome = try_sample(make_sample(case.seed, case.kind), workers, case.seed, ready=mark.touch)
+        result = try_sample(make_sample(case.seed, case.kind), workers, case.seed, ready=mark.touch)
     except Exception:  # MXNet refuses the model on one device
         return case, FuzzResult(NO_MODEL)
-    failures, disputes = (
-        [f"{failure.workers} workers, {failure.plan} plan: {failure.kind}\n{failure.message[:2000]}" for failure in own]
-        for own in (outcome.failures, outcome.disputes)
-    )
-    plans, refused = dict(outcome.plans), dict(outcome.refused)
     faulthandler.cancel_dump_traceback_later()
-    return case, FuzzResult("done", outcome.workers, plans, refused, disputes, failures, outcome.seconds)
+    return case, result
 
 
 def silence_mxnet() -> None:
@@ -86,8 +68,8 @@ def print_summary(results: Iterable[tuple[FuzzCase, FuzzResult]], console: Conso
     failed = 0
     refusals: Counter[str] = Counter()
     for kind, own in sorted(by_kind.items()):
-        without = sum(result.is_without_model(case) for case, result in own)
-        failures = sum(bool(result.problems) and not result.is_without_model(case) for case, result in own)
+        without = sum(case.is_without_model(result) for case, result in own)
+        failures = sum(bool(result.problems) and not case.is_without_model(result) for case, result in own)
         plans = sum(sum(result.plans.values()) for _, result in own)
         refused = sum(sum(result.refused.values()) for _, result in own)
         disputes = sum(bool(result.disputes) for _, result in own)

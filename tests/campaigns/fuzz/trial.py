@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -22,26 +21,19 @@ from tofu.mxnet.runtime.executor.executor import Executor
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.pipeline import Partition, Task
 
-NUMBERS = "numbers"
-ONE_DEVICE = "one device"  # kind of a dispute, in which one device is wrong
-
-
-@dataclass(frozen=True)
-class PlanFailure:
-    kind: str
-    plan: str
-    asked: Asked
-    message: str
-    workers: int
+LONGEST_MESSAGE = 2000
 
 
 @dataclass
-class TrialOutcome:
+class FuzzResult:
+    """Counts of plans that ran and that were refused, by kind. In a dispute, one device is wrong."""
+
+    stage: str = "died"
     workers: int = 0
-    plans: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-    failures: list[PlanFailure] = field(default_factory=list)
-    disputes: list[PlanFailure] = field(default_factory=list)
+    plans: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+    disputes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     seconds: float = 0.0  # processor time
 
 
@@ -50,7 +42,7 @@ class Trial:
         self.sample = sample
         self.expected = run_alone(sample)
         self.noise: Results | None = None
-        self.outcome = TrialOutcome(workers)
+        self.outcome = FuzzResult("done", workers)
         self.task: Task | None = None
 
     def partition(self, asked: Asked) -> PartitionedSymbol:
@@ -69,20 +61,20 @@ class Trial:
         try:
             executor = bind(self.sample, self.partition(asked), self.sample.requests)
         except TofuError as refusal:
-            self.outcome.refused[f"{kind}: {type(refusal).__name__}"] += 1
+            _count(self.outcome.refused, f"{kind}: {type(refusal).__name__}")
             return None
         except Exception as error:  # any other error is a failure
-            self._fail(describe(error), kind, asked, str(error))
+            self._fail(type(error).__name__, kind, str(error))
             return None
-        self.outcome.plans[kind] += 1
+        _count(self.outcome.plans, kind)
         partition: Partition = executor.sharded.partition
         try:
-            self._check_bound(executor, kind, asked, thorough)
+            self._check_bound(executor, kind, thorough)
         except Exception as error:
-            self._fail(describe(error), kind, asked, str(error))
+            self._fail(type(error).__name__, kind, str(error))
         return partition
 
-    def _check_bound(self, executor: Executor, kind: str, asked: Asked, thorough: bool) -> None:
+    def _check_bound(self, executor: Executor, kind: str, thorough: bool) -> None:
         partition: Partition = executor.sharded.partition
         plan = partition.plan
         emitted = count_remote_bytes(partition.training.symbol)
@@ -91,17 +83,17 @@ class Trial:
         counts = {"planned": plan.communication_bytes, "emitted": emitted, "read": moved[0], "read again": moved[-1]}
         counts |= {"by steps": sum(plan.step_bytes), "by levels": sum(plan.level_bytes)}
         if len(set(counts.values())) > 1:
-            self._fail("bytes", kind, asked, f"bytes of a step: {counts}")
-        self._check_numbers(partition, found, kind, asked)
+            self._fail("bytes", kind, f"bytes of a step: {counts}")
+        self._check_numbers(partition, found, kind)
         if thorough:
             shards = [array for variable in executor.sharded.variables.values() for array in variable.arrays]
             training = executor.sharded._training_graph  # it may keep gradients, which the plan does not count
             allocated = allocated_bytes(training.bound, plan.workers, shards)
             planned = add_up_workers(partition.choices, plan_buffers(partition.choices, training.execution))
             if allocated != list(planned):
-                self._fail("memory", kind, asked, f"planned {planned}, allocated {allocated}")
+                self._fail("memory", kind, f"planned {planned}, allocated {allocated}")
 
-    def _check_numbers(self, partition: Partition, found: Results, kind: str, asked: Asked) -> None:
+    def _check_numbers(self, partition: Partition, found: Results, kind: str) -> None:
         followed = follow_drawn(self.sample, partition.source.graph, found)
         expected = {name: followed.get(name, value) for name, value in self.expected.items()}
         expected = {name: value for name, value in expected.items() if value is not None}
@@ -114,33 +106,35 @@ class Trial:
         message = "\n".join(problems.values())
         right, results = judge(self.sample, partition.source.graph, found, problems)
         if not right:
-            self._fail(NUMBERS, kind, asked, message)
+            self._fail("numbers", kind, message)
             return
-        message += f"\nThe workers agree with {right}."
-        self.outcome.disputes.append(PlanFailure(ONE_DEVICE, kind, asked, message, self.outcome.workers))
+        self.outcome.disputes.append(
+            f"{self.outcome.workers} workers, {kind} plan: they agree with {right}\n{message[:LONGEST_MESSAGE]}"
+        )
         # One device is wrong in each step; the judge computes only the first.
         kinds = {name.rsplit(",", 1)[0] for name in problems}
         kept = {name: value for name, value in self.expected.items() if name.rsplit(",", 1)[0] not in kinds}
         self.expected = kept | {name: value for name, value in results.items() if name.rsplit(",", 1)[0] in kinds}
         self.noise = None
 
-    def _fail(self, what: str, kind: str, asked: Asked, message: str) -> None:
-        self.outcome.failures.append(PlanFailure(what, kind, asked, message, self.outcome.workers))
+    def _fail(self, what: str, kind: str, message: str) -> None:
+        text = f"{self.outcome.workers} workers, {kind} plan: {what}\n{message[:LONGEST_MESSAGE]}"
+        self.outcome.problems.append(text)
 
 
-def describe(error: Exception) -> str:
-    return type(error).__name__
+def _count(counts: dict[str, int], name: str) -> None:
+    counts[name] = counts.get(name, 0) + 1
 
 
 def try_sample(
     sample: FuzzSample, workers: int, seed: int, randoms: int = 3, ready: Callable[[], None] = lambda: None
-) -> TrialOutcome:
+) -> FuzzResult:
     """Run a sample under several plans, on fewer workers if it is too small. Call `ready` after the run on one device."""
     started = time.process_time()
     trial = Trial(sample, workers)
     ready()
     default = trial.check("default", {}, thorough=True)
-    while default is None and trial.outcome.workers > 2 and not trial.outcome.failures:
+    while default is None and trial.outcome.workers > 2 and not trial.outcome.problems:
         trial.outcome.workers = max(2, trial.outcome.workers // 2)
         default = trial.check("default", {}, thorough=True)
     if default is not None:

@@ -1,1 +1,1 @@
-"""Training steps of the examples of JAX's libraries, made by the examples' own code (`tests/campaigns/jax_examples.py`)."""
+"""Training steps of the examples of JAX's libraries, made by the examples' own code (`tests/campaigns/jax_equality.py`)."""

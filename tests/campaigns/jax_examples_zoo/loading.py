@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -15,7 +14,7 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock, patch
 
-from tests.shared.definitions import list_definitions
+from tests.shared.definitions import execute_definitions
 
 # Packages for loading data, logging and drawing, which no training step needs.
 STOOD_IN = (
@@ -84,9 +83,7 @@ def load_definitions(path: Path) -> ModuleType:
     sys.modules[path.stem] = module  # where classes look up annotations
     for text in _read_cells(path):
         with suppress(SyntaxError):  # a cell for IPython
-            for statement in list_definitions(ast.parse(text), MAKERS):
-                with suppress(Exception):  # a name that a skipped statement defines
-                    exec(compile(ast.Module([statement], []), str(path), "exec"), module.__dict__)
+            execute_definitions(text, path, module.__dict__, MAKERS)
     return module
 
 

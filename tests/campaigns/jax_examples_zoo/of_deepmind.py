@@ -99,12 +99,9 @@ def _haiku_rnn(script: Any) -> Made:
 def _jraph(script: Any, problem: str, limits: tuple[int, int]) -> Made:
     import random
 
-    import haiku
-
     random.seed(0), np.random.seed(0)
     drawn = getattr(script, problem)(*limits)
     step, arguments = first_call(lambda: script.train(1), "update")
-    del haiku
     params, memory, _ = arguments
     return taking(step, (params, memory), drawn)
 

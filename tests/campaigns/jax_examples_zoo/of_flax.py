@@ -14,15 +14,8 @@ import optax
 from tests.campaigns.jax_examples_zoo.data import draw, draw_integers, on_one_replica
 from tests.campaigns.jax_examples_zoo.models import JaxExample, Made
 
-TRANSFORMER = {
-    "emb_dim": 16,
-    "num_heads": 4,
-    "num_layers": 2,
-    "qkv_dim": 16,
-    "mlp_dim": 32,
-    "max_len": 16,
-    "dtype": jnp.float64,
-}
+SIZES = {"emb_dim": 16, "num_heads": 4, "num_layers": 2, "qkv_dim": 16, "mlp_dim": 32, "max_len": 16}
+TRANSFORMER = {**SIZES, "dtype": jnp.float64}
 
 
 def _vae(script: Any) -> Made:
@@ -67,11 +60,8 @@ def _sst2(script: Any) -> Made:
     config = SimpleNamespace(**sizes, **rates)
     state = script.create_train_state(jax.random.key(0), config, script.model_from_config(config))
     lengths = draw_integers(8, below=11, least=3)
-    batch = {
-        "token_ids": draw_integers(8, 10, below=40),
-        "length": lengths,
-        "label": draw_integers(8, below=2).astype(float),
-    }
+    labels = draw_integers(8, below=2).astype(float)
+    batch = {"token_ids": draw_integers(8, 10, below=40), "length": lengths, "label": labels}
     return script.train_step, (state, batch, {"dropout": jax.random.key(1)})
 
 

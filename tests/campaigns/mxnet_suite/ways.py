@@ -12,12 +12,7 @@ ONE_DEVICE = "one device"
 GLUON = "gluon"
 GLUON_IN_DOUBLE = "gluon, float64"
 OPTIONS = {"on_infeasible": "replicate"}  # MXNet's tests have tensors of one element
-UNDESCRIBED = {
-    "Custom",
-    "_Native",
-    "_NDArray",
-    "_contrib_quadratic",
-}
+UNDESCRIBED = {"Custom", "_Native", "_NDArray", "_contrib_quadratic"}
 MAKERS = ("array", "empty", "ones", "zeros", "random.normal", "random.randn", "random.uniform")
 
 

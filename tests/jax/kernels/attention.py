@@ -8,6 +8,8 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
+from tests.models.jax.plain import descend
+
 BLOCK = 8
 
 
@@ -120,8 +122,4 @@ def make_step(attention, batch=4, length=32, heads=4, width=16, layers=1, wrap=N
                 y, _ = body(y, jax.tree.map(lambda p, n=n: p[n], params))
         return jnp.mean(y**2)
 
-    def step(params, x):
-        loss, gradients = jax.value_and_grad(find_loss)(params, x)
-        return jax.tree.map(lambda p, g: p - g, params, gradients), loss
-
-    return step, params, draw(batch, length, size)
+    return descend(find_loss), params, draw(batch, length, size)

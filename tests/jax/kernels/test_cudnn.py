@@ -12,6 +12,7 @@ from jax.interpreters import mlir
 
 import tofu.jax
 from tests.jax.comparison import assert_close
+from tests.models.jax.plain import descend
 from tofu.errors import UnsupportedError
 from tofu.jax.verify.kernel_cases import attend
 
@@ -71,11 +72,7 @@ def make_step(is_causal=False, kv_heads=HEADS, bias=None, fixed_bias=None, lengt
         given |= {"query_seq_lengths": count, "key_value_seq_lengths": count, "implementation": "cudnn"}
         return jnp.mean(jax.nn.dot_product_attention(q, k, v, **given).astype(jnp.float32) ** 2)
 
-    def step(params, x):
-        loss, gradients = jax.value_and_grad(find_loss)(params, x)
-        return jax.tree.map(lambda p, g: p - g, params, gradients), loss
-
-    return step, params, draw(BATCH, LENGTH, width)
+    return descend(find_loss), params, draw(BATCH, LENGTH, width)
 
 
 def run_on_one_device(step, *arguments):

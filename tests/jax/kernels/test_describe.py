@@ -125,10 +125,7 @@ def test_primitives_and_library_calls_need_a_description():
     x = jnp.ones((4, 6))
     check_step(tofu.jax.describe("b _ -> b _")(lambda x: primitive.bind(x)), 2, x)
     call = jax.ffi.ffi_call("no_such_library", jax.ShapeDtypeStruct((4, 6), jnp.float32))
-    with pytest.raises(
-        UndescribedOperatorError,
-        match=r"tofu\.jax\.describe(.|\n)*- ffi_call, used by ffi_call at .*test_describe\.py:\d+",
-    ):
+    with pytest.raises(UndescribedOperatorError, match=r"describe(.|\n)*ffi_call, used by .*test_describe\.py:\d+"):
         tofu.jax.partition(lambda x: call(x) + 1, 2, (x,))
     described = tofu.jax.describe("b _ -> b _", name="library")(call)
     assert tofu.jax.partition(lambda x: described(x) + 1, 2, (x,)).plan.operators["library"] == ("b",)
@@ -178,10 +175,7 @@ def test_malformed_descriptions_are_refused():
     with pytest.raises(DescriptionError, match="is a decorator of functions, and was given 3"):
         tofu.jax.describe(HEADS)(3)
     wrong = tofu.jax.describe("b _ -> b _", name="wrong")(plain_attention)
-    with pytest.raises(
-        DescriptionError,
-        match=r"The description of wrong is wrong: .* has 1 inputs of 2 dimensions, and the function has 3",
-    ):
+    with pytest.raises(DescriptionError, match=r"The description of wrong is wrong: .* has 1 inputs of 2 dim"):
         tofu.jax.partition(wrong, 2, (Q, Q, Q))
     with pytest.raises(DescriptionError, match="An argument of type int32 is a shape"):
         wrong.verify(jax.ShapeDtypeStruct((2,), jnp.int32))

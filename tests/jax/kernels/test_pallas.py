@@ -30,21 +30,6 @@ def test_flash_attention_moves_as_much_as_plain_attention():
     assert made.plan.communication_bytes == tofu.jax.partition(plain, 8, arguments).plan.communication_bytes
 
 
-def test_flash_attention_in_loops_and_checkpoints():
-    step, *arguments = make_step(make_attention(), layers=2, scans=True, wrap=jax.checkpoint)
-    assert {"grid0", "grid1"} & find_axes(check_step(step, 3, *arguments))
-
-
-@pytest.mark.parametrize("axis", ["grid0", "grid1"])
-def test_flash_attention_under_vmap(axis):
-    attention = make_attention()
-    head = lambda q, k, v: attention(q[None], k[None], v[None])[0]  # noqa: E731
-    step, *arguments = make_step(jax.vmap(head))
-    (name, *_) = (n for n in tofu.jax.partition(step, 2, arguments).plan.operators if "_forward_kernel" in n)
-    axis = {"grid0": "grid0", "grid1": "grid2"}[axis]
-    assert axis in find_axes(check_step(step, 4, *arguments, hints={name: axis}))
-
-
 def test_attention_for_tpus_from_jax_is_split_by_batch_and_heads():
     q = jax.ShapeDtypeStruct((2, 4, 256, 128), jnp.float32)
     loss = lambda *x: tpu_attention.flash_attention(*x, causal=True).sum()  # noqa: E731

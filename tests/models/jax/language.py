@@ -33,9 +33,7 @@ def _with_adam(params: Tree) -> Tree:
 
 
 def mlp(batch: int = 256, width: int = 1024, layers: int = 4, classes: int = 64) -> StepModel:
-    params = _shapes(
-        [{"w": (width, width), "b": (width,)}] * layers + [{"w": (width, classes), "b": (classes,)}],
-    )
+    params = _shapes([{"w": (width, width), "b": (width,)}] * layers + [{"w": (width, classes), "b": (classes,)}])
 
     data = _shapes((batch, width)), _shapes((batch,), "int32")
     return StepModel(adam(dense_loss), _with_adam(params), data, batch)
@@ -126,15 +124,8 @@ def _normalize_channels(x: jax.Array, scale: jax.Array) -> jax.Array:
 def resnet(batch: int = 32, size: int = 16, widths: tuple[int, ...] = (32, 64), classes: int = 16) -> StepModel:
     before, blocks = widths[0], []
     for width in widths:
-        blocks.append(
-            {
-                "a": (3, 3, before, width),
-                "ga": (width,),
-                "b": (3, 3, width, width),
-                "gb": (width,),
-                "s": (1, 1, before, width),
-            }
-        )
+        block = {"a": (3, 3, before, width), "b": (3, 3, width, width), "s": (1, 1, before, width)}
+        blocks.append({**block, "ga": (width,), "gb": (width,)})
         before = width
     params = _shapes({"stem": (3, 3, 8, widths[0]), "blocks": blocks, "out": (before, classes)})
 

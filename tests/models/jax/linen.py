@@ -90,31 +90,6 @@ def transformer():
     return step, state, (tokens, jax.random.PRNGKey(7))
 
 
-class VisionTransformer(nn.Module):
-    @nn.compact
-    def __call__(self, x, train=True):
-        x = nn.Conv(32, (4, 4), strides=(4, 4), padding="VALID", **F64)(x)
-        x = x.reshape(len(x), -1, 32)
-        token = self.param("token", nn.initializers.zeros, (1, 1, 32), jnp.float64)
-        x = jnp.concatenate([jnp.tile(token, (len(x), 1, 1)), x], 1)
-        x = x + self.param("places", nn.initializers.normal(0.02), (1, *x.shape[1:]), jnp.float64)
-        return nn.Dense(16, **F64)(nn.LayerNorm(**F64)(Block()(x, train))[:, 0])
-
-
-def vision_transformer():
-    images = draw(8, 16, 16, 3)
-    state = make_state(VisionTransformer(), images, tx=schedule_adamw())
-
-    def step(state, batch):
-        images, labels = batch
-        rngs = {"dropout": jax.random.fold_in(jax.random.key(3), state.step)}
-        find_loss = lambda params: cross_entropy(state.apply_fn({"params": params}, images, rngs=rngs), labels)  # noqa: E731
-        loss, gradients = jax.value_and_grad(find_loss)(state.params)
-        return state.apply_gradients(grads=gradients), loss
-
-    return step, state, ((images, draw_labels(8)),)
-
-
 class Residual(nn.Module):
     channels: int
     stride: int = 1
@@ -199,26 +174,6 @@ def stacked():
     return _train_linen(Stacked(), draw(16, 32), optax.adamw(1e-2, eps=1e-6))
 
 
-class Experts(nn.Module):
-    experts: int = 8
-
-    @nn.compact
-    def __call__(self, x):
-        width, capacity = x.shape[-1], len(x) // 2
-        weights, chosen = jax.lax.top_k(jax.nn.softmax(nn.Dense(self.experts, **F64)(x)), 2)
-        chosen = jax.nn.one_hot(chosen, self.experts, dtype=x.dtype)
-        place = jnp.cumsum(chosen.reshape(-1, self.experts), 0).reshape(chosen.shape) * chosen - 1
-        sent = jnp.einsum("bke,bkc->bkec", chosen, jax.nn.one_hot(place.max(-1).astype(int), capacity, dtype=x.dtype))
-        up = self.param("up", nn.initializers.lecun_normal(), (self.experts, width, 2 * width), jnp.float64)
-        down = self.param("down", nn.initializers.lecun_normal(), (self.experts, 2 * width, width), jnp.float64)
-        h = nn.relu(jnp.einsum("bkec,bw,ewh->ech", sent, x, up))
-        return x + jnp.einsum("bkec,bk,ech,ehw->bw", sent, weights, h, down)
-
-
-def experts():
-    return _train_linen(Experts(), draw(32, 16), optax.adafactor(1e-2, min_dim_size_to_factor=16))
-
-
 def _draw_layers():
     return [{"w": draw(32, 64) / 6, "b": jnp.zeros(64)}, {"w": draw(64, 16) / 8, "b": jnp.zeros(16)}]
 
@@ -274,30 +229,4 @@ def scaled():
     return step, state, ((draw(16, 32), draw_labels(16)),)
 
 
-def averaged():
-    params, tx = _draw_layers(), optax.sgd(1e-2)
-    update = train(_find_loss, tx)
-
-    def step(state, batch):
-        inner, average, count = state
-        inner, loss = update(inner, batch)
-        add = lambda: optax.incremental_update(inner[0], average, 0.1)  # noqa: E731
-        return (inner, jax.lax.cond(count % 2 == 0, add, lambda: average), count + 1), loss
-
-    return step, ((params, tx.init(params)), params, 0), ((draw(16, 32), draw_labels(16)),)
-
-
-MODELS = {
-    model.__name__: model
-    for model in (
-        transformer,
-        vision_transformer,
-        resnet,
-        recurrent,
-        stacked,
-        experts,
-        accumulated,
-        scaled,
-        averaged,
-    )
-}
+MODELS = {model.__name__: model for model in (transformer, resnet, recurrent, stacked, accumulated, scaled)}

@@ -2,8 +2,8 @@
 
 from tests.models.paper.by_name import build_model
 from tests.models.paper.model import PaperModel
-from tests.models.paper.rnn import bidirectional, rnn
+from tests.models.paper.rnn import rnn
 from tests.models.paper.transformer import transformer
 from tests.models.paper.wresnet import wresnet
 
-__all__ = ["PaperModel", "bidirectional", "build_model", "rnn", "transformer", "wresnet"]
+__all__ = ["PaperModel", "build_model", "rnn", "transformer", "wresnet"]

@@ -1,4 +1,4 @@
-"""Recurrent nets, unrolled over 20 time steps: stacks of LSTM layers (section 7.1 of the paper), and a GRU in both directions."""
+"""Recurrent nets, unrolled over 20 time steps: stacks of LSTM layers (section 7.1 of the paper)."""
 
 from __future__ import annotations
 
@@ -26,16 +26,3 @@ def rnn(
     shapes |= {f"begin{i}": (batch, hidden) for i in range(2 * layers)}
     name = f"{hidden // 1024}K" if hidden % 1024 == 0 else str(hidden)
     return PaperModel(f"RNN-{layers}-{name}", mx.sym.Group(losses), shapes)
-
-
-def bidirectional(hidden: int, batch: int = 128, *, time_steps: int = 20, classes: int = 1000) -> PaperModel:
-    cells = [mx.rnn.GRUCell(hidden, prefix=f"{side}_") for side in ("left", "right")]
-    words = mx.sym.Embedding(mx.sym.Variable("data"), input_dim=classes, output_dim=hidden, name="embedding")
-    begin = [mx.sym.Variable(f"begin{i}") for i in range(2)]
-    both = mx.rnn.BidirectionalCell(*cells)
-    outputs, _ = both.unroll(time_steps, words, begin_state=begin, layout="NTC", merge_outputs=True)
-    net = mx.sym.Reshape(outputs, shape=(-1, 2 * hidden), name="states")
-    scores = mx.sym.FullyConnected(net, num_hidden=classes, name="decoder")
-    symbol = mx.sym.SoftmaxOutput(scores, mx.sym.Variable("softmax_label"), name="softmax", normalization="batch")
-    shapes = {"data": (batch, time_steps), "softmax_label": (batch * time_steps,)}
-    return PaperModel(f"GRU-{hidden}", symbol, shapes | {f"begin{i}": (batch, hidden) for i in range(2)})

@@ -6,6 +6,7 @@ from typing import Any
 
 import mxnet as mx
 
+from tests.models.normalized import convolution
 from tests.models.paper.model import PaperModel
 
 BLOCKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
@@ -48,14 +49,6 @@ def _bottleneck(net: Any, name: str, inner: int, stride: int, project: bool) -> 
 
 
 def _convolve(net: Any, name: str, filters: int, kernel: int, stride: int, relu: bool = True) -> Any:
-    net = mx.sym.Convolution(
-        net,
-        kernel=(kernel, kernel),
-        stride=(stride, stride),
-        pad=(kernel // 2, kernel // 2),
-        num_filter=filters,
-        no_bias=True,
-        name=f"{name}_conv",
-    )
+    net = convolution(net, filters, kernel, stride, f"{name}_conv")
     net = mx.sym.BatchNorm(net, fix_gamma=False, name=f"{name}_norm")
     return mx.sym.Activation(net, act_type="relu", name=f"{name}_relu") if relu else net

@@ -16,10 +16,7 @@ SINGLE = Precision("float32")
 
 
 def sage(
-    nodes: int,
-    edges: int,
-    widths: tuple[int, ...] = (100, 256, 256, 47),
-    precision: Precision = SINGLE,
+    nodes: int, edges: int, widths: tuple[int, ...] = (100, 256, 256, 47), precision: Precision = SINGLE
 ) -> LargeModel:
     """Return a training step of GraphSAGE (Hamilton et al. 2017) with means of neighbours, with the widths for ogbn-products."""
     weights = shape_tree(

@@ -98,13 +98,7 @@ def _find_llama_loss(run_layer: Any, weights: Tree, data: Tree) -> jax.Array:
 
 
 def _make_transformer(
-    loss: Loss,
-    shapes: Tree,
-    precision: Precision,
-    batch: int,
-    length: int,
-    size: LlamaSize,
-    vocabulary: int,
+    loss: Loss, shapes: Tree, precision: Precision, batch: int, length: int, size: LlamaSize, vocabulary: int
 ) -> LargeModel:
     """Return a model of tokens whose layers are recomputed, with weights of the given shapes.
 
