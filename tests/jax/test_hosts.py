@@ -9,9 +9,11 @@ from types import SimpleNamespace
 import jax
 import pytest
 
+import tofu.jax
 from tests.jax.host_processes import ROOT, Scenario, find_port, kill, make_environment, run
 from tofu.errors import DeviceError
 from tofu.jax.hosts import find_topology, list_devices
+from tofu.simulation.machine import make_topology, read_machine
 
 EXAMPLE = ROOT / "examples/jax/two_processes.py"
 
@@ -178,3 +180,13 @@ def test_the_topology_follows_from_the_processes():
     assert [(level.workers, level.bytes_per_second) for level in found.levels] == [(2, 25e9), (3, 1200e9)]
     for one_level in (make_devices(0, 0), make_devices(0, 1), make_devices(0, 1, 0, 1), make_devices(0, 0, 0, 1)):
         assert find_topology(one_level) is None
+
+
+def test_the_topology_may_be_the_name_of_a_machine():
+    x = jax.ShapeDtypeStruct((512, 256), "float32")
+    plans = [
+        tofu.jax.partition(lambda x: x @ x.T, 4, (x,), topology=topology).plan
+        for topology in ("8xH100", make_topology(read_machine("8xH100"), 4))
+    ]
+    assert plans[0] == plans[1]
+    assert plans[0].communication_seconds > 0

@@ -76,3 +76,18 @@ def test_transformations_of_all_kinds_of_arguments(case):
     made = tofu.jax.partition(step, 3 if options else 2, arguments, **options)
     placed = [made.place(argument, n) if options else argument for n, argument in enumerate(arguments)]
     assert_same(transform(made)(*placed), transform(step)(*arguments))
+
+
+def test_arrays_in_unequal_shards_have_gradients():
+    def step(state, rows):
+        return state, rows * 2, state.sum() ** 2
+
+    state, rows = jnp.arange(28.0).reshape(7, 4), jnp.arange(24.0).reshape(6, 4)
+    made = tofu.jax.partition(step, 2, (state, rows), uneven="free")
+
+    def loss(step):
+        return lambda state, rows: sum(jnp.sum(jnp.asarray(x) ** 2) for x in jax.tree.leaves(step(state, rows)))
+
+    expected = jax.grad(loss(step), argnums=(0, 1))(state, rows)
+    assert_same(jax.grad(loss(made), argnums=(0, 1))(state, rows), expected)
+    assert_same(jax.grad(loss(made), argnums=(0, 1))(made.place(state), rows), expected)

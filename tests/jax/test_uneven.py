@@ -102,3 +102,11 @@ def test_a_table_with_odd_rows_is_split_by_columns():
     moved = count_traffic(planned.lower(tables, jax.ShapeDtypeStruct((32,), "int32")).compile().as_text(), 8).total
     assert moved <= 1.02 * planned.plan.communication_bytes
     assert 0 < planned.memory_report().worker.arguments_bytes - 2 * 257 * 64 * 4 // 8 <= 32 * 4
+
+
+def test_loops_carry_overlapping_shards():
+    step = lambda x, rows: lax.scan(lambda h, row: (jnp.tanh(h + row), None), x, rows)[0] * 2.0  # noqa: E731
+    rows = RANDOM.randn(4, 7, 11)
+    with in_double_precision():
+        planned = check_step(step, 3, X, rows, rtol=1e-12, atol=1e-12, hints={"scan/carry_0": 1})
+    assert has_overlapping_shards(planned, planned.partition.graph.tensor_index["scan/carry_0"])

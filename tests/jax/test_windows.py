@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 import tofu.jax
-from tests.jax.comparison import check_step
+from tests.jax.comparison import assert_close, check_step
 from tofu.errors import UnsupportedError
 from tofu.jax.frontend.versions import in_double_precision
 
@@ -272,3 +272,33 @@ UNUSUAL = {
 @pytest.mark.parametrize("name", UNUSUAL)
 def test_unusual_indices(name):
     check_step(UNUSUAL[name], 2, jnp.arange(24.0).reshape(6, 4), rtol=0, atol=0)
+
+
+def test_gradients_of_windows():
+    def loss(y, r, at):
+        y = y.at[:-1].add(y[1:] * 2).at[3].set(r)
+        return (jnp.roll(lax.dynamic_update_slice(y, y[2:5] * 3, (at, 0)), 2, 0)[-5:] ** 2).sum()
+
+    gradient = jax.grad(loss, argnums=(0, 1))
+    made = tofu.jax.partition(gradient, 4, (Y, R, jnp.int32(0)), hints={"y": 0})
+    for at in (0, 7, 21):
+        assert_close(made(Y, R, jnp.int32(at)), jax.jit(gradient)(Y, R, jnp.int32(at)))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_concatenations(seed):
+    draws = np.random.default_rng(seed)
+    extent, stride = int(draws.choice([8, 12, 13])), int(draws.integers(1, 4))
+    rest = int(draws.integers(1, extent // 2))
+    begin, first = int(draws.integers(rest + 1)), int(draws.integers(stride))
+    x, y = (jnp.asarray(draws.standard_normal((n, 6)), "float32") for n in (extent, extent * stride - first))
+    single, size = int(draws.integers(len(y))), extent - rest
+    at, order = int(draws.integers(len(y) - stride * (size - 1))), draws.permutation(3 if rest > 1 else 2)
+
+    def step(x, y):
+        window = x[begin : begin + size] * y[at : at + stride * (size - 1) + 1 : stride] + x[:size]
+        pieces = [y[single : single + 1], jnp.tanh(window), *([x[-rest + 1 :]] if rest > 1 else [])]
+        return jnp.concatenate([pieces[n] for n in order]) * 2
+
+    workers = int(draws.choice([2, 3, 4, 8]))
+    check_step(step, workers, x, y, atol=1e-6, hints={"x": 0} if extent % workers == 0 else {})

@@ -186,3 +186,13 @@ def test_results_may_overwrite_operands():
     (kernel,) = find_kernels(function, X)
     assert kernel.rule.axes == ("grid0", "grid1")
     check_step(lambda x: function(jnp.sin(x)), 4, X)
+
+
+@pytest.mark.parametrize("axis", ["grid0", "grid1"])
+def test_flash_attention_under_vmap(axis):
+    attention = make_attention()
+    head = lambda q, k, v: attention(q[None], k[None], v[None])[0]  # noqa: E731
+    step, *arguments = make_step(jax.vmap(head))
+    (name, *_) = (n for n in tofu.jax.partition(step, 2, arguments).plan.operators if "_forward_kernel" in n)
+    axis = {"grid0": "grid0", "grid1": "grid2"}[axis]
+    assert axis in find_axes(check_step(step, 4, *arguments, hints={name: axis}))
