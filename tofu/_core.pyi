@@ -111,10 +111,6 @@ class Graph:
         """Let the workers of a group relay elements, so that each element crosses a level of the interconnect only once."""
     def mark_output(self, tensor: int) -> None:
         """Make a tensor the next output of the graph."""
-    @property
-    def num_tensors(self) -> int: ...
-    @property
-    def num_operators(self) -> int: ...
     def tensor_class(self, tensor: int) -> int:
         """Return the first tensor that must be split like `tensor`. This may be `tensor` itself."""
     def uneven_dimensions(self, tensor: int) -> list[int]:
@@ -310,9 +306,6 @@ def emit_outlines(
     The arguments are those of `emit`. The result is a tuple: all different nodes, the different outlines, and the
     position of each worker's outline among these.
     """
-
-def count_traffic(graph: Graph, program: Int64Array) -> Int64Array:
-    """Return an array [workers, workers] with the bytes that worker i reads from worker j in an encoded program."""
 
 PROGRAM_FORMAT: int
 """The first number of every encoded program."""

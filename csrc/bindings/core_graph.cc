@@ -152,16 +152,10 @@ void RegisterGraph(py::module_* module) {
       .def("stage_small_sums", &Graph::StageSmallSums)
       .def("relay_in_groups", &Graph::RelayInGroups)
       .def("mark_output", &Graph::MarkOutput, py::arg("tensor"))
-      .def_property_readonly("num_tensors", &Graph::num_tensors)
-      .def_property_readonly("num_operators", &Graph::num_operators)
       .def("tensor_class", &Graph::TensorClass, py::arg("tensor"))
       .def("uneven_dimensions", &Graph::UnevenDimensions, py::arg("tensor"))
       .def("uneven_axes", &Graph::UnevenAxes, py::arg("operator"))
-      .def("choice_root", &Graph::ChoiceRoot, py::arg("operator"))
-      .def("__repr__", [](const Graph& graph) {
-        return Text("<Graph of ", graph.num_operators(), " operators and ", graph.num_tensors(),
-                    " tensors>");
-      });
+      .def("choice_root", &Graph::ChoiceRoot, py::arg("operator"));
 }
 
 }  // namespace tofu

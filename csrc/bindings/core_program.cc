@@ -70,13 +70,6 @@ py::tuple EmitOutlinesToPython(const Graph& graph, std::vector<int64_t> factors,
                         FromVector(std::move(found.outline_of_worker)));
 }
 
-py::array_t<int64_t> Traffic(const Graph& graph,
-                             const py::array_t<int64_t, py::array::c_style>& program) {
-  const Program decoded = DecodeProgram(program.data(), static_cast<size_t>(program.size()));
-  return FromVector(CountTraffic(graph, decoded))
-      .reshape({decoded.num_workers, decoded.num_workers});
-}
-
 py::array ToRows(std::vector<int64_t> values, int64_t columns) {
   py::array_t<int64_t> array = FromVector(std::move(values));
   return array.reshape({array.size() / columns, columns});
@@ -124,7 +117,6 @@ void RegisterProgram(py::module_* module) {
   module->def("worker_group", &NameGroup, py::arg("worker"));
   module->def("shard_name", &NameShard, py::arg("whole"), py::arg("worker"));
   module->def("program_tables", &Tables, py::arg("program"));
-  module->def("count_traffic", &Traffic, py::arg("graph"), py::arg("program"));
 }
 
 }  // namespace tofu

@@ -39,7 +39,8 @@ SearchResult SearchRoundByRound(const Graph& graph, std::vector<int64_t> factors
                                 const std::optional<py::function>& progress,
                                 std::vector<double> prices, std::vector<double> latencies) {
   const WorkerGrid grid(std::move(factors), std::move(prices), std::move(latencies));
-  return SearchRecursive(graph, grid, {std::move(fixed_operators), std::move(fixed_tensors)},
+  const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
+  return SearchRecursive(SearchVariables(graph, grid, hints),
                          [&](int rounds, int64_t bytes) { Report(progress, rounds, bytes); });
 }
 

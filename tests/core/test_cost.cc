@@ -115,10 +115,13 @@ void TestTablesEqualTheirIncidences(const WorkerGrid& grid, bool relays) {
     change(&one);
     AddLookalike(&graph, std::move(one));
   }
-  CostTables tables(std::make_shared<NumberedIncidences>(graph));
-  tables.SetGrid(grid);
+  CostTables tables(std::make_shared<NumberedIncidences>(graph), grid);
   const ChoiceList choices = tables.Intern(ListChoices(grid, 3));
   const ChoiceList layouts = tables.Intern(ListChoices(grid, 2));
+  std::vector<CostTables::Request> requests;
+  for (size_t i = 0; i < tables.incidences().size(); ++i)
+    requests.push_back({i, &choices, &layouts});
+  tables.Prepare(requests, [] {});
   std::vector<std::vector<int64_t>> of_operator(graph.num_operators());
   for (size_t i = 0; i < tables.incidences().size(); ++i) {
     const Incidence& incidence = tables.incidences()[i];

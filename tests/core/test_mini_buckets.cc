@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/bounds/bound.h"
+#include "core/bounds/message_passing.h"
 #include "core/bounds/mini_buckets.h"
 #include "draw_pairwise.h"
 
@@ -89,7 +89,7 @@ void TestBoundsOfRepeatedParts() {
   CHECK(alike[0] != alike[4]);  // the first square has no predecessor
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     const PairwiseProblem problem = DrawSquares(seed, kSquares);
-    MessagePassing messages(problem, NaturalOrder(problem));
+    MessagePassing messages(problem, {}, NaturalOrder(problem));
     messages.Sweep();
     messages.Average(FindAlike(problem, 1));
     PairwiseProblem spread;

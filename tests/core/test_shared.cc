@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/bounds/star_passing.h"
+#include "core/bounds/message_passing.h"
 #include "core/search/shared_search.h"
 #include "core/search/star_variables.h"
 #include "draw_pairwise.h"
@@ -73,7 +73,7 @@ Case MakeCase(uint64_t seed, int readers) {
   return made;
 }
 
-void CheckBounds(const Case& made, const StarPassing& passing, const KeptValues& kept) {
+void CheckBounds(const Case& made, const MessagePassing& passing, const KeptValues& kept) {
   std::vector<std::vector<int64_t>> reduced;
   const int64_t bound = passing.ComputeBound(&reduced);
   CHECK(bound <= made.least);
@@ -90,7 +90,7 @@ void TestStarsBoundEveryValue() {
       const Case made = MakeCase(seed, readers);
       const ExactProblem& problem = made.problem;
       const KeptValues all = KeepAll(problem.pairwise);
-      StarPassing passing(problem.pairwise, problem.stars, problem.order);
+      MessagePassing passing(problem.pairwise, problem.stars, problem.order);
       for (int sweep = 0; sweep < 4; ++sweep) {
         CheckBounds(made, passing, all);
         passing.Sweep();
@@ -105,7 +105,7 @@ void TestStarsBoundEveryValue() {
       std::vector<Star> stars;
       for (const Star& star : problem.stars) stars.push_back(RestrictStar(star, kept));
       const PairwiseProblem pairs = Restrict(problem.pairwise, kept);
-      StarPassing warm(pairs, stars, problem.order, passing, kept);
+      MessagePassing warm(pairs, stars, problem.order, passing, kept);
       CheckBounds(made, warm, kept);
       warm.Sweep();
       CheckBounds(made, warm, kept);
@@ -128,7 +128,7 @@ void TestTabulatedStarsCostTheSame() {
     std::vector<int> completed = best;
     CompleteStars(problem.stars, *all, &completed);
     CHECK(EvaluatePairwise(all->problem, completed) == EvaluateShared(problem, best));
-    StarPassing passing(problem.pairwise, problem.stars, problem.order);
+    MessagePassing passing(problem.pairwise, problem.stars, problem.order);
     passing.Sweep();
     std::vector<std::vector<int64_t>> reduced;
     const int64_t gap = made.least - passing.ComputeBound(&reduced);

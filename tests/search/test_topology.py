@@ -7,7 +7,7 @@ import pytest
 import tofu
 from tests.models.paper import rnn
 from tests.search.plans import draw_plan, list_plans
-from tests.search.programs import emit_training
+from tests.search.programs import count_traffic, emit_training, read_program
 from tests.search.random_graphs import GraphSpec, matmul, random_graph
 from tofu import _core
 
@@ -30,10 +30,11 @@ def test_levels_count_the_emitted_fetches(seed):
     rng = random.Random(seed)
     spec = random_graph(seed)
     operators, tensors = draw_plan(rng, spec, factors, replicate=0.2 if seed % 2 else 0)
-    native, program, _, cost = emit_training(spec, factors, operators, tensors)
+    native, data, requests, cost = emit_training(spec, factors, operators, tensors)
+    traffic = count_traffic(read_program(spec, factors, data, requests))
     arrays = np.array(operators), np.array(tensors)
     levels, waits = _core.count_levels(native, list(factors), *arrays)
-    assert levels == count_crossing_bytes(factors, _core.count_traffic(native, program))
+    assert levels == count_crossing_bytes(factors, traffic)
     _, by_round = _core.count_levels(native, list(factors), *arrays, prices=range(1, len(factors) + 1))
     assert [count > 0 for count in by_round] == [count > 0 for count in levels]
     assert max(by_round) <= sum(waits) <= sum(by_round)

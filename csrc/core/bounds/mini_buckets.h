@@ -9,8 +9,8 @@
  * lower bound. Before a bucket is split, costs are moved between its parts until all parts have
  * equal costs for each value (matching of minimal marginals).
  *
- * The method starts from costs that message passing (bound.h) has spread evenly. It raises the
- * bound by the least cost of cycles, which message passing cannot find.
+ * The method starts from costs that message passing (message_passing.h) has spread evenly. It
+ * raises the bound by the least cost of cycles, which message passing cannot find.
  *
  * The mini-buckets form a tree. In a backward pass from the roots, each mini-bucket receives the
  * least cost of all others. This gives the least cost of a plan with each value.

@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "core/geometry/shared_elements.h"
+#include "core/geometry/box_index.h"
 
 namespace tofu {
 
@@ -84,11 +84,17 @@ int64_t GatherDisjointCells(const PlacedAccess& access, const Boxes& boxes) {
   }
   int64_t cells = 0;
   for (const auto& replica : workers_by_replica) {
-    const SharedElements shared(regions, replica.second);
-    for (int worker : replica.second) {
+    const std::vector<int>& workers = replica.second;
+    Boxes held(static_cast<int>(workers.size()), regions.rank());
+    for (int i = 0; i < held.count(); ++i)
+      std::copy_n(regions[workers[i]], regions.rank(), held[i]);
+    const BoxIndex index(held);
+    for (int worker : workers) {
       if (worker >= boxes.count()) break;
-      cells += shared.Count(boxes[worker]) -
-               IntersectionVolume(boxes[worker], regions[worker], boxes.rank());
+      for (int holder : index.Find(boxes[worker])) {
+        if (workers[holder] != worker)
+          cells += IntersectionVolume(boxes[worker], held[holder], boxes.rank());
+      }
     }
   }
   return cells;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_set>
 #include <utility>
 
 #include "core/base/parallel.h"
@@ -22,13 +21,8 @@ NumberedIncidences::NumberedIncidences(const Graph& graph)
     signatures.push_back(numbers.Of(DescribeIncidence(graph, incidence)));
 }
 
-CostTables::CostTables(SharedIncidences incidences, Tabulate tabulate)
-    : numbered_(std::move(incidences)), tabulate_(std::move(tabulate)), grid_({}) {}
-
-void CostTables::SetGrid(WorkerGrid grid) {
-  grid_ = std::move(grid);
-  tables_.clear();
-}
+CostTables::CostTables(SharedIncidences incidences, WorkerGrid grid, Tabulate tabulate)
+    : numbered_(std::move(incidences)), tabulate_(std::move(tabulate)), grid_(std::move(grid)) {}
 
 ChoiceList CostTables::Intern(std::vector<std::vector<int>> choices) {
   std::vector<int64_t> flat = {static_cast<int64_t>(choices.size())};
@@ -38,50 +32,39 @@ ChoiceList CostTables::Intern(std::vector<std::vector<int>> choices) {
 }
 
 const std::vector<int64_t>& CostTables::Get(size_t incidence, const ChoiceList& operator_choices,
-                                            const ChoiceList& layouts) {
-  const auto found = tables_.try_emplace(KeyOf({incidence, &operator_choices, &layouts}));
-  if (found.second) found.first->second = Compute({incidence, &operator_choices, &layouts});
-  return found.first->second;
+                                            const ChoiceList& layouts) const {
+  return tables_.at(KeyOf({incidence, &operator_choices, &layouts}));
 }
 
-size_t CostTables::CountMissingEntries(const std::vector<Request>& requests) const {
-  std::unordered_set<std::string> missing;
-  size_t entries = 0;
-  for (const Request& request : requests) {
-    std::string text = KeyOf(request);
-    if (tables_.count(text) == 0 && missing.insert(std::move(text)).second)
-      entries += request.operator_choices->choices.size() * request.layouts->choices.size();
-  }
-  return entries;
-}
-
-void CostTables::Prepare(const std::vector<Request>& requests, const std::function<void()>& pause) {
+size_t CostTables::Prepare(const std::vector<Request>& requests,
+                           const std::function<void()>& pause) {
   constexpr size_t kBatch = 64;
+  size_t entries = 0;
   std::vector<std::pair<const Request*, std::vector<int64_t>*>> missing;
   for (const Request& request : requests) {
     const auto found = tables_.try_emplace(KeyOf(request));
-    if (found.second) missing.emplace_back(&request, &found.first->second);
+    if (!found.second) continue;
+    missing.emplace_back(&request, &found.first->second);
+    entries += request.operator_choices->choices.size() * request.layouts->choices.size();
   }
   for (size_t begin = 0; begin < missing.size(); begin += kBatch) {
     const size_t end = std::min(begin + kBatch, missing.size());
     ParallelFor(end - begin, 1, [&](size_t first, size_t last) {
       for (size_t i = begin + first; i < begin + last; ++i) {
-        *missing[i].second = Compute(*missing[i].first);
+        const Request& request = *missing[i].first;
+        *missing[i].second = tabulate_(numbered_->graph, incidences()[request.incidence], grid_,
+                                       request.operator_choices->choices, request.layouts->choices);
       }
     });
     pause();
   }
+  return entries;
 }
 
 std::string CostTables::KeyOf(const Request& request) const {
   const int key[] = {signature(request.incidence), request.operator_choices->id,
                      request.layouts->id};
   return AsKey(key, 3);
-}
-
-std::vector<int64_t> CostTables::Compute(const Request& request) const {
-  return tabulate_(numbered_->graph, incidences()[request.incidence], grid_,
-                   request.operator_choices->choices, request.layouts->choices);
 }
 
 namespace {

@@ -56,7 +56,7 @@ using SharedIncidences = std::shared_ptr<const NumberedIncidences>;
 
 class CostTables {
  public:
-  explicit CostTables(SharedIncidences incidences, Tabulate tabulate = TabulateIncidence);
+  CostTables(SharedIncidences incidences, WorkerGrid grid, Tabulate tabulate = TabulateIncidence);
 
   const std::vector<Incidence>& incidences() const { return numbered_->incidences; }
   size_t num_tables() const { return tables_.size(); }
@@ -64,15 +64,12 @@ class CostTables {
   /*! \brief Return a number that is equal for incidences with equal tables. */
   int signature(size_t incidence) const { return numbered_->signatures[incidence]; }
 
-  /*! \brief Drop all tables, and continue with another grid. The ids of lists stay valid. */
-  void SetGrid(WorkerGrid grid);
-
   ChoiceList Intern(std::vector<std::vector<int>> choices);
 
-  /*! \brief Return the table of an incidence: bytes[i * layouts.size() + j] for choice i and layout
-   * j. The reference is valid until the next SetGrid. */
+  /*! \brief Return the table of an incidence, which is prepared: bytes[i * layouts.size() + j] for
+   * choice i and layout j. */
   const std::vector<int64_t>& Get(size_t incidence, const ChoiceList& operator_choices,
-                                  const ChoiceList& layouts);
+                                  const ChoiceList& layouts) const;
 
   /*! \brief The arguments of Get. */
   struct Request {
@@ -81,20 +78,15 @@ class CostTables {
     const ChoiceList* layouts;
   };
 
-  /*! \brief Count the entries of the requested tables that are not known yet. */
-  size_t CountMissingEntries(const std::vector<Request>& requests) const;
-
   /*!
-   * \brief Compute the requested tables that are not known yet, on all cores.
+   * \brief Compute the requested tables, on all cores. Return the number of their entries.
    *
    * `pause` is called between batches, on the calling thread. An exception from it ends the work.
-   * SetGrid must then be called before the next use.
    */
-  void Prepare(const std::vector<Request>& requests, const std::function<void()>& pause);
+  size_t Prepare(const std::vector<Request>& requests, const std::function<void()>& pause);
 
  private:
   std::string KeyOf(const Request& request) const;
-  std::vector<int64_t> Compute(const Request& request) const;
 
   SharedIncidences numbered_;
   Tabulate tabulate_;

@@ -14,7 +14,6 @@
 
 #include "core/base/byte_loops.h"
 #include "core/base/parallel.h"
-#include "core/elimination/reduction.h"
 
 namespace tofu {
 
@@ -109,12 +108,7 @@ class DominanceTest {
   explicit DominanceTest(const PairwiseProblem& problem) : problem_(problem) {
     std::vector<std::vector<int>> around(problem.size());
     for (const ByteMatrix* table : ListTables(problem)) turned_[table];
-    tied_pairs_.resize(problem.size());
     for (const PairTable& pair : problem.pairs) {
-      if (pair.ties != nullptr) {
-        tied_pairs_[pair.first].push_back(&pair);
-        tied_pairs_[pair.second].push_back(&pair);
-      }
       around[pair.first].push_back(FindSide(pair.bytes.get(), true));
       around[pair.second].push_back(FindSide(pair.bytes.get(), false));
     }
@@ -173,27 +167,8 @@ class DominanceTest {
 
   bool IsDominated(int v, int a, VariableClass::Candidate b) const {
     if (!b.is_equal) return true;
-    const Weight of_a = problem_.unary[v][a];
-    const Weight of_b = problem_.unary[v][b.value];
-    Weight difference = of_a - of_b - MakeWeight(WeightBytes(of_a) - WeightBytes(of_b), 0);
-    for (const PairTable* pair : tied_pairs_[v])
-      difference += LeastTies(*pair, pair->first == v, a, b.value);
-    return difference > 0 || (difference == 0 && b.value < a);
-  }
-
-  /*! \brief The least difference of the ties of two rows or columns, where the difference of their
-   * bytes is least. */
-  static Weight LeastTies(const PairTable& pair, bool of_rows, int a, int b) {
-    const auto differences = [&](size_t y) {
-      const size_t of_a = of_rows ? a * pair.bytes->columns + y : y * pair.bytes->columns + a;
-      const size_t of_b = of_rows ? b * pair.bytes->columns + y : y * pair.bytes->columns + b;
-      return std::make_pair(pair.bytes->entries[of_a] - pair.bytes->entries[of_b],
-                            static_cast<Weight>(pair.TieAt(of_a)) - pair.TieAt(of_b));
-    };
-    std::pair<int64_t, Weight> least = differences(0);
-    for (size_t y = 1; y < (of_rows ? pair.bytes->columns : pair.bytes->rows); ++y)
-      least = std::min(least, differences(y));
-    return least.second;
+    const auto tie_of = [&](int value) { return static_cast<uint64_t>(problem_.unary[v][value]); };
+    return std::make_pair(tie_of(b.value), b.value) < std::make_pair(tie_of(a), a);
   }
 
   /*! \brief Domination is transitive, so each chain ends at a value that stays. */
@@ -214,8 +189,7 @@ class DominanceTest {
   }
 
   const PairwiseProblem& problem_;
-  std::vector<std::vector<const PairTable*>> tied_pairs_;  // by variable: its pairs with ties
-  std::map<const ByteMatrix*, ByteMatrix> turned_;         // by table
+  std::map<const ByteMatrix*, ByteMatrix> turned_;  // by table
   std::deque<Side> sides_;
   std::map<std::pair<const ByteMatrix*, bool>, size_t> known_sides_;
   std::vector<VariableClass> classes_;
@@ -240,22 +214,19 @@ double CountDominanceEntries(const PairwiseProblem& problem) {
 Dominance FindDominated(const PairwiseProblem& problem) { return DominanceTest(problem).Run(); }
 
 EliminationResult EliminateInStages(const PairwiseProblem& problem, double large_table) {
-  const Reduction reduction(problem);
-  Part left = MakePart(reduction.MakeRest());
+  Part left = MakePart(problem);
   EliminationEstimate estimate = EstimateElimination(left.problem, left.originals);
-  if (estimate.largest_table <= large_table) {
-    return reduction.Complete(Eliminate(left.problem, kMaxTableEntries, std::move(estimate.order)));
-  }
-  DistinctMatrices distinct;
-  for (PairTable& pair : left.problem.pairs) pair.bytes = distinct.Add(pair.bytes);
-  for (Dominance dominance = FindDominated(left.problem); dominance.is_reduced;
-       dominance = FindDominated(left.problem)) {
+  while (estimate.largest_table > large_table) {
+    const Dominance dominance = FindDominated(left.problem);
+    if (!dominance.is_reduced) break;
     left = Select(left, dominance.kept);
+    estimate = EstimateElimination(left.problem, left.originals);
   }
-  EliminationResult best = EliminatePairwise(left.problem, kMaxTableEntries);
+  EliminationResult best =
+      EliminatePairwise(left.problem, kMaxTableEntries, std::move(estimate.order));
   for (size_t v = 0; v < best.values.size(); ++v)
     best.values[v] = left.originals[v][best.values[v]];
-  return reduction.Complete(best);
+  return best;
 }
 
 }  // namespace tofu

@@ -37,9 +37,8 @@ struct Dominance {
 Dominance FindDominated(const PairwiseProblem& problem);
 
 /*!
- * \brief Minimise a problem exactly. Variables with few neighbours are eliminated first
- * (reduction.h). If the rest needs a table of more than `large_table` entries, dominated values are
- * removed.
+ * \brief Minimise a problem exactly. While this needs a table of more than `large_table` entries,
+ * dominated values are removed.
  * \throws std::runtime_error if a table would still exceed kMaxTableEntries
  */
 EliminationResult EliminateInStages(const PairwiseProblem& problem,

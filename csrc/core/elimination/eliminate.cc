@@ -21,7 +21,7 @@ namespace {
 struct Table {
   std::vector<int> scope;
   std::pmr::vector<int64_t> bytes;
-  std::pmr::vector<uint64_t> ties;  // empty if all are zero
+  std::pmr::vector<uint64_t> ties;  // empty for pairs, which have none
 };
 
 /*! \brief A table as rows: the cost of each value of one variable, by assignment of the others in
@@ -104,10 +104,7 @@ class Elimination {
               std::pmr::vector<int64_t>(&memory_),
               std::pmr::vector<uint64_t>(&memory_)};
     rows.bytes.assign(pair.bytes->entries.begin(), pair.bytes->entries.end());
-    if (pair.ties != nullptr) rows.ties.assign(pair.ties->begin(), pair.ties->end());
-    if (is_first) return rows;
-    rows.bytes = MoveFirst(rows.bytes, DomainSize(v), 1);
-    rows.ties = MoveFirst(rows.ties, DomainSize(v), 1);
+    if (!is_first) rows.bytes = MoveFirst(rows.bytes, DomainSize(v), 1);
     return rows;
   }
 

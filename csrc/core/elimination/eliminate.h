@@ -48,13 +48,8 @@ struct PairTable {
   int first = 0;
   int second = 0;
   SharedMatrix bytes;
-  std::shared_ptr<const std::vector<uint64_t>> ties = nullptr;  // by entry; null if all are zero
 
-  uint64_t TieAt(size_t entry) const { return ties == nullptr ? 0 : (*ties)[entry]; }
-  Weight At(size_t row, size_t column) const {
-    const size_t entry = row * bytes->columns + column;
-    return MakeWeight(bytes->entries[entry], TieAt(entry));
-  }
+  Weight At(size_t row, size_t column) const { return MakeWeight(bytes->at(row, column), 0); }
 };
 
 /*! \brief A sum of functions of one and two variables. Pairs may share tables. */

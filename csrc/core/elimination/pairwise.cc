@@ -23,24 +23,14 @@ Weight EvaluatePairwise(const PairwiseProblem& problem, const std::vector<int>& 
 
 namespace {
 
-/*! \brief Return the entries of some rows and columns, row-major. */
-template <typename Number>
-std::vector<Number> TakeEntries(const std::vector<Number>& from, size_t num_columns,
-                                const std::vector<int>& rows, const std::vector<int>& columns) {
-  std::vector<Number> taken;
-  taken.reserve(rows.size() * columns.size());
+SharedMatrix TakeEntries(const ByteMatrix& from, const std::vector<int>& rows,
+                         const std::vector<int>& columns) {
+  auto taken = std::make_shared<ByteMatrix>(ByteMatrix{rows.size(), columns.size(), {}});
+  taken->entries.reserve(rows.size() * columns.size());
   for (int row : rows) {
-    for (int column : columns) taken.push_back(from[row * num_columns + column]);
+    for (int column : columns) taken->entries.push_back(from.at(row, column));
   }
   return taken;
-}
-
-std::shared_ptr<const std::vector<uint64_t>> RestrictTies(const PairTable& pair,
-                                                          const std::vector<int>& rows,
-                                                          const std::vector<int>& columns) {
-  if (pair.ties == nullptr) return nullptr;
-  return std::make_shared<std::vector<uint64_t>>(
-      TakeEntries(*pair.ties, pair.bytes->columns, rows, columns));
 }
 
 }  // namespace
@@ -63,12 +53,8 @@ PairwiseProblem Restrict(const PairwiseProblem& problem, const KeptValues& kept)
       continue;
     }
     SharedMatrix& part = known[{pair.bytes.get(), numbers[pair.first], numbers[pair.second]}];
-    if (part == nullptr) {
-      part = std::make_shared<ByteMatrix>(
-          ByteMatrix{rows.size(), columns.size(),
-                     TakeEntries(pair.bytes->entries, pair.bytes->columns, rows, columns)});
-    }
-    restricted.pairs.push_back({pair.first, pair.second, part, RestrictTies(pair, rows, columns)});
+    if (part == nullptr) part = TakeEntries(*pair.bytes, rows, columns);
+    restricted.pairs.push_back({pair.first, pair.second, part});
   }
   return restricted;
 }

@@ -355,21 +355,4 @@ Outlines EmitOutlines(const Graph& graph, const WorkerGrid& grid, const Assignme
   return builder.Take();
 }
 
-std::vector<int64_t> CountTraffic(const Graph& graph, const Program& program) {
-  const int64_t workers = program.num_workers;
-  std::vector<int64_t> bytes(workers * workers, 0);
-  for (const ProgramNode& node : program.nodes) {
-    if (node.kind != NodeKind::kFetch) continue;
-    const int64_t element_bytes = graph.tensor(static_cast<int>(node.id)).element_bytes;
-    for (const Piece& piece : node.pieces) {
-      const int64_t elements = Volume(piece.box);
-      for (const Source& source : piece.sources) {
-        const int64_t owner = program.nodes[node.inputs[source.input].node].worker;
-        if (owner != node.worker) bytes[node.worker * workers + owner] += elements * element_bytes;
-      }
-    }
-  }
-  return bytes;
-}
-
 }  // namespace tofu

@@ -56,8 +56,4 @@ Program EmitProgram(const Graph& graph, const WorkerGrid& grid, const Assignment
 Outlines EmitOutlines(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
                       const std::vector<int>& phases, const std::vector<OutputRequest>& outputs);
 
-/*! \brief Count the bytes that each worker's fetches read from each other worker: bytes[reader * k
- * + owner] for k workers. */
-std::vector<int64_t> CountTraffic(const Graph& graph, const Program& program);
-
 }  // namespace tofu

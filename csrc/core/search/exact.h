@@ -6,8 +6,8 @@
  * round (exact_problem.h). Values that cannot be in an optimal plan are removed, until elimination
  * (eliminate.h) can solve the rest:
  *  1. values that another value of the variable dominates (dominance.h), and
- *  2. values whose lower bound (bound.h, mini_buckets.h), on the contracted problem (contract.h),
- * exceeds the cost of a known plan.
+ *  2. values whose lower bound (message_passing.h, mini_buckets.h), on the contracted problem
+ * (contract.h), exceeds the cost of a known plan.
  *
  * A plan whose cost equals the bound is optimal, so it needs no elimination. If the time is over
  * before a proof, the result is the best plan found and the bound.

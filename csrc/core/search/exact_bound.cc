@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/bounds/bound.h"
+#include "core/bounds/message_passing.h"
 #include "core/bounds/min_sum.h"
 #include "core/bounds/mini_buckets.h"
 #include "core/elimination/contract.h"
@@ -51,7 +51,8 @@ class BoundSearch {
         part_(*part),
         state_(*state),
         core_(Contract(part->problem, kContraction)),
-        messages_(std::make_unique<MessagePassing>(core_.problem, OrderCore())) {}
+        messages_(
+            std::make_unique<MessagePassing>(core_.problem, std::vector<Star>(), OrderCore())) {}
 
   void Run() {
     if (SweepAndPrune() || BoundInRounds()) return;
@@ -160,7 +161,8 @@ class BoundSearch {
   void Prune(const KeptValues& kept) {
     part_ = Select(part_, KeepInPart(kept));
     core_.problem = Restrict(core_.problem, kept);
-    messages_ = std::make_unique<MessagePassing>(core_.problem, OrderCore(), *messages_, kept);
+    messages_ = std::make_unique<MessagePassing>(core_.problem, std::vector<Star>(), OrderCore(),
+                                                 *messages_, kept);
     state_.Report("pruning");
   }
 

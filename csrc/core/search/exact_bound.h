@@ -13,7 +13,7 @@ namespace tofu {
  * \brief Raise the bound, improve the plan and remove values until the plan is proved, nothing
  * changes, or the time is over.
  *
- * Bounds come from message passing (bound.h), and then from mini-buckets of growing size
+ * Bounds come from message passing (message_passing.h), and then from mini-buckets of growing size
  * (mini_buckets.h) on the costs that message passing has spread. Values whose bound exceeds the
  * cost of the best plan are removed.
  */

@@ -33,20 +33,18 @@ std::vector<int> NumberShared(const std::vector<SharedSequences>& sequences) {
 
 class Tabulation {
  public:
-  Tabulation(const SearchVariables& variables, Counting counting, int64_t ceiling,
-             const ExactSize& size, double holding_share = 1)
+  Tabulation(const SearchVariables& variables, const WorkerGrid& grid, Counting counting,
+             int64_t ceiling, const ExactSize& size, double holding_share = 1)
       : graph_(variables.graph()),
-        grid_(variables.grid()),
+        grid_(grid),
         variables_(variables),
         counting_(counting),
         ceiling_(ceiling),
         size_(graph_, grid_, size),
         holding_share_(holding_share),
-        tables_(variables.incidences(),
-                counting == Counting::kExact ? TabulateIncidence : BoundIncidence),
-        regions_(graph_, grid_) {
-    tables_.SetGrid(grid_);
-  }
+        tables_(variables.incidences(), grid,
+                counting == Counting::kByClass ? BoundIncidence : TabulateIncidence),
+        regions_(graph_, grid_) {}
 
   /*! \brief Throw std::length_error for a problem that is too large. `list_of` has numbers that are
    * equal for variables with equal sequences, and count(variable) is their number. */
@@ -86,8 +84,13 @@ class Tabulation {
     for (int v = 0; v < variables_.size(); ++v) {
       std::vector<Weight> unary;
       unary.reserve(problem_.sequences[v]->size());
-      for (const std::vector<int>& choices : *problem_.sequences[v])
-        unary.push_back(MakeWeight(0, ties.OfSequence(variables_.label(v), choices)));
+      const uint64_t label = variables_.label(v);
+      for (const std::vector<int>& choices : *problem_.sequences[v]) {
+        const uint64_t tie = counting_ == Counting::kLastRound
+                                 ? ties.OfChoice(label, grid_.num_rounds() - 1, choices.back())
+                                 : ties.OfSequence(label, choices);
+        unary.push_back(MakeWeight(0, tie));
+      }
       problem_.pairwise.unary.push_back(std::move(unary));
     }
   }
@@ -106,6 +109,7 @@ class Tabulation {
 
   /*! \brief Return true unless the incidence is left out of a lower bound. */
   bool IsCounted(size_t i) const {
+    if (counting_ != Counting::kByClass) return true;
     const auto rows = static_cast<double>(List(OperatorVariable(i)).choices.size());
     return rows * static_cast<double>(List(TensorVariable(i)).choices.size()) <=
            size_.max_table_entries();
@@ -117,8 +121,7 @@ class Tabulation {
       if (IsCounted(i))
         requests.push_back({i, &List(OperatorVariable(i)), &List(TensorVariable(i))});
     }
-    problem_.num_entries = tables_.CountMissingEntries(requests);
-    tables_.Prepare(requests, pause);
+    problem_.num_entries = tables_.Prepare(requests, pause);
   }
 
   /*! \brief Add one table per pair of variables: the sum over the incidences that connect them. */
@@ -150,11 +153,12 @@ class Tabulation {
   std::vector<size_t> MakeStars() {
     std::vector<size_t> rest;
     std::map<std::pair<int, int>, std::vector<size_t>> groups;  // by tensor and phase
+    const bool shares_regions = graph_.shares_regions() && counting_ != Counting::kLastRound;
     const std::vector<char> held = FindHeldTensors(graph_);
     for (size_t i = 0; i < tables_.incidences().size(); ++i) {
       const Incidence& incidence = tables_.incidences()[i];
       if (!IsCounted(i)) continue;
-      if (graph_.shares_regions() && !incidence.is_write && !held[incidence.tensor] &&
+      if (shares_regions && !incidence.is_write && !held[incidence.tensor] &&
           graph_.op(incidence.op).follows_tensor < 0) {
         groups[{incidence.tensor, incidence.phase}].push_back(i);
       } else {
@@ -327,7 +331,7 @@ class Tabulation {
 
 ExactProblem BuildExactProblem(const SearchVariables& variables, int64_t ceiling,
                                const ExactSize& size, const std::function<void()>& pause) {
-  Tabulation tabulation(variables, Counting::kExact, ceiling, size);
+  Tabulation tabulation(variables, variables.grid(), Counting::kExact, ceiling, size);
   tabulation.CheckSize(variables.NumberSequences(),
                        [&](int variable) { return variables.CountSequences(variable); });
   return tabulation.Run(variables.Sequences(), pause);
@@ -336,11 +340,17 @@ ExactProblem BuildExactProblem(const SearchVariables& variables, int64_t ceiling
 ExactProblem BuildProblem(const SearchVariables& variables, std::vector<SharedSequences> sequences,
                           Counting counting, int64_t ceiling, const ExactSize& size,
                           const std::function<void()>& pause, double holding_share) {
-  Tabulation tabulation(variables, counting, ceiling, size, holding_share);
+  Tabulation tabulation(variables, variables.grid(), counting, ceiling, size, holding_share);
   tabulation.CheckSize(NumberShared(sequences), [&](int variable) {
     return static_cast<double>(sequences[variable]->size());
   });
   return tabulation.Run(std::move(sequences), pause);
+}
+
+PairwiseProblem BuildRounds(const SearchVariables& variables, const WorkerGrid& grid,
+                            std::vector<SharedSequences> sequences) {
+  Tabulation tabulation(variables, grid, Counting::kLastRound, kForbiddenBytes, {});
+  return tabulation.Run(std::move(sequences), [] {}).pairwise;
 }
 
 std::vector<int> FindValues(const ExactProblem& problem, const SearchVariables& variables,

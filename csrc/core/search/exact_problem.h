@@ -5,7 +5,7 @@
  * The values of a variable are its feasible sequences of choices, one for each round. The cost of a
  * plan is a sum over incidences (cost.h), which are functions of two variables each. If the graph
  * shares regions, some reads of a tensor in one phase may have equal regions. These reads become a
- * star (star_passing.h) over the tensor's layout and the readers' choices.
+ * star (message_passing.h) over the tensor's layout and the readers' choices.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/bounds/star_passing.h"
+#include "core/bounds/message_passing.h"
 #include "core/cost/cost.h"
 #include "core/elimination/pairwise.h"
 #include "core/search/problem_size.h"
@@ -41,9 +41,12 @@ struct ExactProblem {
 ExactProblem BuildExactProblem(const SearchVariables& variables, int64_t ceiling,
                                const ExactSize& size, const std::function<void()>& pause);
 
-/*! \brief The cost of a pair of sequences: what IncidenceBytes returns, or a lower bound for all
- * sequences of their classes (class_cost.h). */
-enum class Counting { kExact, kByClass };
+/*! \brief The cost of a pair of sequences:
+ *  - kExact: what IncidenceBytes returns.
+ *  - kByClass: a lower bound for all sequences of their classes (class_cost.h).
+ *  - kLastRound: exact, but each read counts separately, and only the last round breaks ties.
+ */
+enum class Counting { kExact, kByClass, kLastRound };
 
 /*! \brief Tabulate the problem over some sequences of each variable. Throws like
  * BuildExactProblem. If costs are lower bounds, tables that are too large are left out instead.
@@ -51,6 +54,11 @@ enum class Counting { kExact, kByClass };
 ExactProblem BuildProblem(const SearchVariables& variables, std::vector<SharedSequences> sequences,
                           Counting counting, int64_t ceiling, const ExactSize& size,
                           const std::function<void()>& pause, double holding_share = 1);
+
+/*! \brief Tabulate the first rounds of a plan, as a problem without stars. `grid` has these rounds.
+ */
+PairwiseProblem BuildRounds(const SearchVariables& variables, const WorkerGrid& grid,
+                            std::vector<SharedSequences> sequences);
 
 /*! \brief Return the number of rounds that can be changed separately. */
 inline int CountRounds(const ExactProblem& problem) {

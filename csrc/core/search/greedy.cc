@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "core/cost/tables.h"
+#include "core/search/exact_problem.h"
 
 namespace tofu {
 
@@ -20,24 +20,22 @@ class GreedySearch {
       : graph_(graph),
         grid_(grid),
         variables_(graph, grid, hints),
-        tables_(variables_.incidences()),
-        values_(variables_.size(), kUnknown),
-        incidences_of_(variables_.size()) {
-    tables_.SetGrid(grid);
-    for (const SharedSequences& sequences : variables_.Sequences())
-      lists_.push_back(tables_.Intern(*sequences));
-    for (size_t i = 0; i < tables_.incidences().size(); ++i) {
-      incidences_of_[OperatorVariable(i)].push_back(i);
-      if (TensorVariable(i) != OperatorVariable(i)) incidences_of_[TensorVariable(i)].push_back(i);
+        sequences_(variables_.Sequences()),
+        problem_(BuildRounds(variables_, grid, sequences_)),
+        around_(variables_.size()),
+        values_(variables_.size(), kUnknown) {
+    for (const PairTable& pair : problem_.pairs) {
+      around_[pair.first].push_back(&pair);
+      around_[pair.second].push_back(&pair);
     }
   }
 
   SearchResult Run() {
     for (int variable : OrderTensors()) {
       values_[variable] = FindCheapest(variable);
-      for (int neighbour : NeighboursOf(variable)) {
-        if (!variables_.IsTensor(neighbour) && values_[neighbour] == kUnknown)
-          values_[neighbour] = FindCheapest(neighbour);
+      for (const PairTable* pair : around_[variable]) {
+        const int neighbour = Other(*pair, variable);
+        if (IsFreeOperator(neighbour)) values_[neighbour] = FindCheapest(neighbour);
       }
     }
     for (int variable = 0; variable < variables_.size(); ++variable) {
@@ -48,9 +46,6 @@ class GreedySearch {
 
  private:
   static constexpr int kUnknown = -1;
-
-  int OperatorVariable(size_t i) const { return variables_.OfOperator(tables_.incidences()[i].op); }
-  int TensorVariable(size_t i) const { return variables_.OfTensor(tables_.incidences()[i].tensor); }
 
   /*! \brief Tensor classes, the largest first. Structure breaks ties. */
   std::vector<int> OrderTensors() {
@@ -71,76 +66,52 @@ class GreedySearch {
     return order;
   }
 
-  std::vector<int> NeighboursOf(int variable) const {
-    std::vector<int> neighbours;
-    for (size_t i : incidences_of_[variable]) {
-      const int other = Other(i, variable);
-      if (other != variable &&
-          std::find(neighbours.begin(), neighbours.end(), other) == neighbours.end())
-        neighbours.push_back(other);
-    }
-    return neighbours;
+  static int Other(const PairTable& pair, int variable) {
+    return pair.first == variable ? pair.second : pair.first;
   }
 
-  int Other(size_t incidence, int variable) const {
-    return OperatorVariable(incidence) == variable ? TensorVariable(incidence)
-                                                   : OperatorVariable(incidence);
+  bool IsFreeOperator(int variable) const {
+    return !variables_.IsTensor(variable) && values_[variable] == kUnknown;
   }
 
-  size_t CountValues(int variable) const { return lists_[variable].choices.size(); }
-
-  /*! \brief Bytes of an incidence at values of its variables. */
-  int64_t Bytes(size_t incidence, int variable, size_t value, size_t other_value) {
-    const int op = OperatorVariable(incidence);
-    const int tensor = TensorVariable(incidence);
-    const bool is_operator = op == variable;
-    const size_t row = is_operator ? value : other_value;
-    const size_t column = is_operator && tensor != op ? other_value : value;
-    return tables_.Get(incidence, lists_[op], lists_[tensor])[row * CountValues(tensor) + column];
+  static int64_t Bytes(const PairTable& pair, int variable, size_t value, size_t other_value) {
+    return pair.first == variable ? pair.bytes->at(value, other_value)
+                                  : pair.bytes->at(other_value, value);
   }
 
-  /*! \brief Cost of `variable` at `value` with all neighbours that are known. */
-  int64_t KnownBytes(int variable, size_t value) {
-    int64_t bytes = 0;
-    for (size_t i : incidences_of_[variable]) {
-      const int other = Other(i, variable);
-      if (other == variable || values_[other] != kUnknown)
-        bytes += Bytes(i, variable, value, other == variable ? value : values_[other]);
+  /*! \brief Costs of the values of `variable` with all neighbours that are known. */
+  std::vector<int64_t> FindKnownBytes(int variable) const {
+    std::vector<int64_t> bytes = ListBytes(problem_.unary[variable]);
+    for (const PairTable* pair : around_[variable]) {
+      const int other = values_[Other(*pair, variable)];
+      for (size_t x = 0; other != kUnknown && x < bytes.size(); ++x)
+        bytes[x] += Bytes(*pair, variable, x, other);
     }
     return bytes;
   }
 
-  /*! \brief Least cost of a free neighbour if `variable` takes `value`. */
-  int64_t AnswerBytes(int neighbour, const std::vector<int64_t>& known, int variable,
-                      size_t value) {
-    int64_t least = kForbiddenBytes;
-    for (size_t answer = 0; answer < known.size(); ++answer) {
-      int64_t bytes = known[answer];
-      for (size_t i : incidences_of_[neighbour]) {
-        if (Other(i, neighbour) == variable) bytes += Bytes(i, neighbour, answer, value);
+  /*! \brief Return the cheapest value of `variable` if all free operators around it answer with
+   * their cheapest values. */
+  int FindCheapest(int variable) const {
+    std::vector<int64_t> bytes = FindKnownBytes(variable);
+    for (const PairTable* pair : around_[variable]) {
+      const int neighbour = Other(*pair, variable);
+      if (!IsFreeOperator(neighbour)) continue;
+      const std::vector<int64_t> known = FindKnownBytes(neighbour);
+      for (size_t x = 0; x < bytes.size(); ++x) {
+        int64_t least = kForbiddenBytes;
+        for (size_t y = 0; y < known.size(); ++y)
+          least = std::min(least, known[y] + Bytes(*pair, neighbour, y, x));
+        bytes[x] += least;
       }
-      least = std::min(least, bytes);
-    }
-    return least;
-  }
-
-  int FindCheapest(int variable) {
-    std::vector<int64_t> bytes(CountValues(variable));
-    for (size_t x = 0; x < bytes.size(); ++x) bytes[x] = KnownBytes(variable, x);
-    for (int neighbour : NeighboursOf(variable)) {
-      if (values_[neighbour] != kUnknown || variables_.IsTensor(neighbour)) continue;
-      std::vector<int64_t> known(CountValues(neighbour));
-      for (size_t y = 0; y < known.size(); ++y) known[y] = KnownBytes(neighbour, y);
-      for (size_t x = 0; x < bytes.size(); ++x)
-        bytes[x] += AnswerBytes(neighbour, known, variable, x);
     }
     return static_cast<int>(std::min_element(bytes.begin(), bytes.end()) - bytes.begin());
   }
 
-  SearchResult MakeResult() {
+  SearchResult MakeResult() const {
     SearchResult result;
     result.assignment = variables_.MakeAssignment(
-        [&](int variable) { return lists_[variable].choices[values_[variable]]; });
+        [&](int variable) { return (*sequences_[variable])[values_[variable]]; });
     try {
       result.round_bytes = EvaluatePlan(graph_, grid_, result.assignment).round_bytes;
     } catch (const std::invalid_argument& error) {
@@ -152,10 +123,10 @@ class GreedySearch {
   const Graph& graph_;
   const WorkerGrid& grid_;
   SearchVariables variables_;
-  CostTables tables_;
-  std::vector<ChoiceList> lists_;  // by variable
-  std::vector<int> values_;        // by variable: index of its sequence, or kUnknown
-  std::vector<std::vector<size_t>> incidences_of_;
+  std::vector<SharedSequences> sequences_;
+  PairwiseProblem problem_;
+  std::vector<std::vector<const PairTable*>> around_;  // by variable
+  std::vector<int> values_;  // by variable: the position of its sequence, or kUnknown
 };
 
 }  // namespace

@@ -35,14 +35,10 @@ struct SearchResult {
 using SearchProgress = std::function<void(int, int64_t)>;
 
 /*!
- * \brief Find a plan for the grid.
+ * \brief Find a plan for the grid and the hints of `variables`.
  * \throws std::invalid_argument for hints that cannot be met, std::runtime_error if a table is too
  * large
  */
-SearchResult SearchRecursive(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
-                             const SearchProgress& progress);
-
-/*! \brief Find a plan for the grid and the hints of `variables`. Throws like the first function. */
 SearchResult SearchRecursive(const SearchVariables& variables, const SearchProgress& progress);
 
 }  // namespace tofu

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/bounds/star_passing.h"
+#include "core/bounds/message_passing.h"
 #include "core/search/polish.h"
 #include "core/search/star_variables.h"
 
@@ -27,7 +27,7 @@ class SharedSearch {
         state_(*state),
         part_(MakePart(problem.pairwise)),
         stars_(problem.stars),
-        passing_(std::make_unique<StarPassing>(part_.problem, stars_, problem.order)) {}
+        passing_(std::make_unique<MessagePassing>(part_.problem, stars_, problem.order)) {}
 
   void Run() {
     if (SweepAdditions() > state_.SecondsLeft() * kAdditionsPerSecond) return;
@@ -98,7 +98,7 @@ class SharedSearch {
     part_ = Select(part_, below);
     stars_ = RestrictAll(stars_, below);
     passing_ =
-        std::make_unique<StarPassing>(part_.problem, stars_, problem_.order, *passing_, below);
+        std::make_unique<MessagePassing>(part_.problem, stars_, problem_.order, *passing_, below);
     state_.Report("pruning");
   }
 
@@ -227,7 +227,7 @@ class SharedSearch {
   ExactState& state_;
   Part part_;                // values that may be in a better plan
   std::vector<Star> stars_;  // stars over these values
-  std::unique_ptr<StarPassing> passing_;
+  std::unique_ptr<MessagePassing> passing_;
   Costs reduced_;  // costs of these values above the bound
 };
 

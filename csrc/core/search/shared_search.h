@@ -3,10 +3,10 @@
  * \brief The exact search for engines in which reads share regions.
  *
  * The cost is then not a sum over pairs of variables: the cost of shared regions is a star
- * (star_passing.h) for each tensor and phase. Bounds over pairs and stars remove values. When few
- * values are left, stars become variables (star_variables.h), and dominance, elimination and bounds
- * solve the resulting pairwise problem. If it is too large, searches over the cheapest values find
- * better plans, so that bounds remove more values.
+ * (message_passing.h) for each tensor and phase. Bounds over pairs and stars remove values. When
+ * few values are left, stars become variables (star_variables.h), and dominance, elimination and
+ * bounds solve the resulting pairwise problem. If it is too large, searches over the cheapest
+ * values find better plans, so that bounds remove more values.
  */
 #pragma once
 

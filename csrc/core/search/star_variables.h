@@ -1,6 +1,6 @@
 /*!
  * \file star_variables.h
- * \brief Conversion of stars (star_passing.h) to variables and tables of a pairwise problem.
+ * \brief Conversion of stars (message_passing.h) to variables and tables of a pairwise problem.
  *
  * A star becomes a variable. A value of this variable is a value of the centre, with a set of
  * patterns that are fetched for several readers. The conversion is exact:
@@ -18,7 +18,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/bounds/star_passing.h"
+#include "core/bounds/message_passing.h"
 #include "core/elimination/pairwise.h"
 
 namespace tofu {

@@ -1,14 +1,19 @@
 /*!
- * \file star_passing.cc
+ * \file message_passing.cc
  */
-#include "core/bounds/star_passing.h"
+#include "core/bounds/message_passing.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "core/base/byte_loops.h"
+#include "core/base/numbering.h"
+#include "core/bounds/star_groups.h"
 
 namespace tofu {
 
@@ -20,72 +25,30 @@ int64_t Least(const std::vector<int64_t>& values) {
   return *std::min_element(values.begin(), values.end());
 }
 
+int64_t SubtractLeast(std::vector<int64_t>* values) {
+  const int64_t least = Least(*values);
+  for (int64_t& value : *values) value -= least;
+  return least;
+}
+
+/*! \brief Number the table of each pair: tables with equal entries have equal numbers. */
+std::vector<int> NumberTables(const PairwiseProblem& problem) {
+  Numbering contents;
+  std::map<const ByteMatrix*, int> known;
+  std::vector<int> numbers;
+  for (const PairTable& pair : problem.pairs) {
+    const auto found = known.emplace(pair.bytes.get(), 0);
+    if (found.second) {
+      std::vector<int64_t> content = pair.bytes->entries;
+      content.push_back(static_cast<int64_t>(pair.bytes->rows));
+      found.first->second = contents.Of(content);
+    }
+    numbers.push_back(found.first->second);
+  }
+  return numbers;
+}
+
 }  // namespace
-
-/*! \brief Costs of subsets of a star's readers. Rows have an entry for each value of the centre. */
-class StarGroups {
- public:
-  /*! \brief Find the cost of each subset in its best partition into groups with one pattern.
-   * costs[reader * bytes.size() + pattern] is the cost of a reader. */
-  void Set(const std::vector<int64_t>& costs, const std::vector<std::vector<int64_t>>& bytes,
-           size_t centres) {
-    const size_t readers = costs.size() / bytes.size();
-    subsets_ = size_t{1} << readers;
-    centres_ = centres;
-    sums_.assign(bytes.size() * subsets_, 0);
-    alone_.assign(subsets_ * centres, kNobodyAsks);
-    parted_.assign(subsets_ * centres, 0);
-    for (size_t pattern = 0; pattern < bytes.size(); ++pattern) {
-      int64_t* sums = sums_.data() + pattern * subsets_;
-      for (size_t reader = 0; reader < readers; ++reader) {
-        const int64_t cost = costs[reader * bytes.size() + pattern];
-        const size_t bit = size_t{1} << reader;
-        for (size_t subset = 0; subset < bit; ++subset)
-          sums[bit | subset] = std::min(sums[subset] + cost, kNobodyAsks);
-      }
-      for (size_t subset = 1; subset < subsets_; ++subset) {
-        if (sums[subset] < kNobodyAsks)
-          LowerTo(sums[subset], bytes[pattern].data(), centres_, Row(&alone_, subset));
-      }
-    }
-    for (size_t set = 1; set < subsets_; ++set) Part(set);
-  }
-
-  /*! \brief The least cost of all readers, by value of the centre. */
-  const int64_t* All() const { return parted_.data() + (subsets_ - 1) * centres_; }
-
-  /*! \brief The least cost of all readers, if some join a group with this pattern for free. */
-  void Join(size_t pattern, std::vector<int64_t>* least) const {
-    const int64_t* sums = sums_.data() + pattern * subsets_;
-    least->assign(centres_, kNobodyAsks);
-    for (size_t group = 0; group < subsets_; ++group) {
-      if (sums[group] < kNobodyAsks)
-        LowerTo(sums[group], parted_.data() + (subsets_ - 1 - group) * centres_, centres_,
-                least->data());
-    }
-  }
-
- private:
-  int64_t* Row(std::vector<int64_t>* rows, size_t subset) const {
-    return rows->data() + subset * centres_;
-  }
-
-  void Part(size_t set) {
-    const size_t lowest = set & (~set + 1);
-    int64_t* parted = Row(&parted_, set);
-    std::copy_n(Row(&alone_, set), centres_, parted);
-    for (size_t group = (set - 1) & set; group > 0; group = (group - 1) & set) {
-      if ((group & lowest) != 0)
-        LowerToSum(Row(&alone_, group), Row(&parted_, set ^ group), centres_, parted);
-    }
-  }
-
-  size_t subsets_ = 1;
-  size_t centres_ = 0;
-  std::vector<int64_t> sums_;   // [pattern * subsets_ + subset]: cost of the readers at the pattern
-  std::vector<int64_t> alone_;  // rows by subset: cost of the subset as one group
-  std::vector<int64_t> parted_;  // rows by subset: cost of its best partition into groups
-};
 
 struct StarBuffers {
   StarGroups groups;
@@ -163,6 +126,30 @@ void LeastOfPair(const ByteMatrix& pair, const std::vector<std::vector<int64_t>>
 
 }  // namespace
 
+std::vector<int> FindAlike(const PairwiseProblem& problem, int radius) {
+  const std::vector<int> tables = NumberTables(problem);
+  std::vector<int> alike;
+  Numbering unaries;
+  for (const std::vector<Weight>& unary : problem.unary) alike.push_back(unaries.Of(unary));
+  for (int step = 0; step < radius; ++step) {
+    using Edge = std::array<int, 3>;  // the table, the side, and the number of the neighbour
+    std::vector<std::vector<Edge>> edges(problem.size());
+    for (size_t i = 0; i < problem.pairs.size(); ++i) {
+      const PairTable& pair = problem.pairs[i];
+      edges[pair.first].push_back({tables[i], 1, alike[pair.second]});
+      edges[pair.second].push_back({tables[i], 0, alike[pair.first]});
+    }
+    Numbering refined;
+    for (int v = 0; v < problem.size(); ++v) {
+      std::sort(edges[v].begin(), edges[v].end());
+      std::vector<int> key = {alike[v]};
+      for (const Edge& edge : edges[v]) key.insert(key.end(), edge.begin(), edge.end());
+      alike[v] = refined.Of(key);
+    }
+  }
+  return alike;
+}
+
 int64_t EvaluateStar(const Star& star, const std::vector<int>& values) {
   std::vector<int> patterns;
   for (const Star::Reader& reader : star.readers)
@@ -188,8 +175,8 @@ Star RestrictStar(const Star& star, const KeptValues& kept) {
   return restricted;
 }
 
-StarPassing::StarPassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
-                         const std::vector<int>& order)
+MessagePassing::MessagePassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
+                               const std::vector<int>& order)
     : num_stars_(stars.size()),
       around_(problem.size()),
       order_(order),
@@ -216,10 +203,10 @@ StarPassing::StarPassing(const PairwiseProblem& problem, const std::vector<Star>
   }
 }
 
-StarPassing::StarPassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
-                         const std::vector<int>& order, const StarPassing& larger,
-                         const KeptValues& kept)
-    : StarPassing(problem, stars, order) {
+MessagePassing::MessagePassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
+                               const std::vector<int>& order, const MessagePassing& larger,
+                               const KeptValues& kept)
+    : MessagePassing(problem, stars, order) {
   const auto restrict_to = [](const std::vector<int>& values, const std::vector<int64_t>& from,
                               std::vector<int64_t>* to) {
     for (size_t x = 0; x < values.size(); ++x) (*to)[x] = from[values[x]];
@@ -236,7 +223,7 @@ StarPassing::StarPassing(const PairwiseProblem& problem, const std::vector<Star>
 
 /*! \brief A star of many readers costs at least as much as the mean over disjoint parts of its
  * readers. */
-void StarPassing::AddStar(const Star& star, int number) {
+void MessagePassing::AddStar(const Star& star, int number) {
   const size_t parts = (star.readers.size() + kMostReaders - 1) / kMostReaders;
   for (size_t part = 0; part < parts; ++part) {
     Function function{{star.centre}, nullptr, star, number, part, parts};
@@ -252,7 +239,8 @@ void StarPassing::AddStar(const Star& star, int number) {
   }
 }
 
-const std::vector<int64_t>& StarPassing::FindLeast(const Function& function, int position) const {
+const std::vector<int64_t>& MessagePassing::FindLeast(const Function& function,
+                                                      int position) const {
   if (function.pair != nullptr) {
     LeastOfPair(*function.pair, function.moved, position, buffers_.get());
   } else {
@@ -261,7 +249,7 @@ const std::vector<int64_t>& StarPassing::FindLeast(const Function& function, int
   return buffers_->least;
 }
 
-void StarPassing::Visit(int variable, bool forward) {
+void MessagePassing::Visit(int variable, bool forward) {
   std::vector<int64_t>& own = own_[variable];
   std::vector<Place> onwards;
   size_t back = 0;
@@ -288,19 +276,94 @@ void StarPassing::Visit(int variable, bool forward) {
   }
 }
 
-void StarPassing::Sweep() {
+void MessagePassing::Sweep() {
   for (int v : order_) Visit(v, true);
   for (auto v = order_.rbegin(); v != order_.rend(); ++v) Visit(*v, false);
 }
 
-int64_t StarPassing::ComputeBound(std::vector<std::vector<int64_t>>* reduced) const {
+void MessagePassing::Average(const std::vector<int>& alike) {
+  std::map<std::tuple<int, int, const ByteMatrix*>, std::vector<Function*>> classes;
+  for (Function& function : functions_) {
+    if (function.pair == nullptr) continue;
+    const std::vector<int>& variables = function.variables;
+    classes[{alike[variables[0]], alike[variables[1]], function.pair}].push_back(&function);
+  }
+  for (const auto& [key, functions] : classes) {
+    const auto count = static_cast<int64_t>(functions.size());
+    for (size_t position = 0; position < 2; ++position) {
+      std::vector<int64_t> mean(functions.front()->moved[position].size(), 0);
+      for (const Function* function : functions) {
+        for (size_t x = 0; x < mean.size(); ++x) mean[x] += function->moved[position][x];
+      }
+      for (int64_t& bytes : mean) bytes /= count;
+      for (Function* function : functions) {
+        std::vector<int64_t>& moved = function->moved[position];
+        std::vector<int64_t>& own = own_[function->variables[position]];
+        for (size_t x = 0; x < mean.size(); ++x) own[x] += moved[x] - mean[x];
+        moved = mean;
+        function->settled = -1;
+      }
+    }
+  }
+}
+
+int64_t MessagePassing::Spread(PairwiseProblem* spread) const {
+  int64_t bound = 0;
+  for (std::vector<int64_t> own : own_) {
+    bound += SubtractLeast(&own);
+    spread->unary.push_back(ToWeights(own));
+  }
+  for (const Function& function : functions_) {
+    auto rest = std::make_shared<ByteMatrix>(*function.pair);
+    for (size_t x = 0; x < rest->rows; ++x) {
+      for (size_t y = 0; y < rest->columns; ++y)
+        rest->row(x)[y] += function.moved[0][x] + function.moved[1][y];
+    }
+    bound += SubtractLeast(&rest->entries);
+    spread->pairs.push_back({function.variables[0], function.variables[1], std::move(rest)});
+  }
+  return bound;
+}
+
+std::vector<int64_t> MessagePassing::FindCosts(int variable, const std::vector<int>& values) const {
+  std::vector<int64_t> costs = own_[variable];
+  for (const Place& place : around_[variable]) {
+    const Function& function = functions_[place.function];
+    const int other = values[function.variables[1 - place.position]];
+    if (other < 0) {
+      const std::vector<int64_t>& least = FindLeast(function, place.position);
+      for (size_t x = 0; x < costs.size(); ++x) costs[x] += least[x];
+      continue;
+    }
+    for (size_t x = 0; x < costs.size(); ++x) {
+      costs[x] += function.moved[place.position][x] +
+                  (place.position == 0 ? function.pair->at(x, other) : function.pair->at(other, x));
+    }
+  }
+  return costs;
+}
+
+std::vector<int> MessagePassing::RoundGreedily() const {
+  constexpr int kMaxRounds = 11;
+  std::vector<int> values(own_.size(), -1);
+  bool has_changed = true;
+  for (int round = 0; has_changed && round < kMaxRounds; ++round) {
+    has_changed = false;
+    for (int v : order_) {
+      const std::vector<int64_t> costs = FindCosts(v, values);
+      const auto least = std::min_element(costs.begin(), costs.end());
+      if (values[v] >= 0 && *least == costs[values[v]]) continue;
+      values[v] = static_cast<int>(least - costs.begin());
+      has_changed = true;
+    }
+  }
+  return values;
+}
+
+int64_t MessagePassing::ComputeBound(std::vector<std::vector<int64_t>>* reduced) const {
   int64_t bound = 0;
   *reduced = own_;
-  for (std::vector<int64_t>& costs : *reduced) {
-    const int64_t least = Least(costs);
-    bound += least;
-    for (int64_t& cost : costs) cost -= least;
-  }
+  for (std::vector<int64_t>& costs : *reduced) bound += SubtractLeast(&costs);
   for (const Function& function : functions_) {
     for (size_t position = 0; position < function.variables.size(); ++position) {
       if (function.settled == static_cast<int>(position)) continue;  // its cost is 0
@@ -317,7 +380,7 @@ int64_t StarPassing::ComputeBound(std::vector<std::vector<int64_t>>* reduced) co
   return bound;
 }
 
-std::vector<StarExcess> StarPassing::FindExcess() const {
+std::vector<StarExcess> MessagePassing::FindExcess() const {
   std::vector<StarExcess> excess(num_stars_);
   std::set<std::pair<int, int>> counted;  // stars and variables whose own bytes were added
   for (const Function& function : functions_) {
@@ -346,7 +409,7 @@ std::vector<StarExcess> StarPassing::FindExcess() const {
   return excess;
 }
 
-double StarPassing::CountSteps() const {
+double MessagePassing::CountSteps() const {
   constexpr double kStepsPerCall = 100;  // of FindLeast
   double steps = 0;
   for (const Function& function : functions_) {

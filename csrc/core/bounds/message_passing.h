@@ -1,6 +1,17 @@
 /*!
- * \file star_passing.h
- * \brief A lower bound, by message passing, on a problem whose cost also depends on shared regions.
+ * \file message_passing.h
+ * \brief A lower bound by sequential message passing (Kolmogorov, IEEE PAMI 28(10), 2006, and for
+ * functions of any number of variables IEEE PAMI 37(5), 2015).
+ *
+ * A problem is a sum of functions of one variable, of pairs of variables (eliminate.h), and of
+ * stars. Messages move bytes between the functions without changing the sum. For any messages, the
+ * sum of the least costs of all functions and variables is a bound. Each variable in turn collects
+ * the least costs of its functions for each of its values. It returns equal shares to the functions
+ * that continue in the direction of the sweep. This raises the bound. Messages and shares are
+ * integers, so rounding never makes the bound too high.
+ *
+ * The reduced cost of a value is its cost above these minima. A plan with the value costs at least
+ * bound + reduced cost.
  *
  * A *star* is the cost of the regions of a tensor that several readers may share. Its centre is the
  * tensor's layout. Each reader's choice asks for a region, a *pattern*. Each distinct pattern is
@@ -8,11 +19,6 @@
  * The least cost of a star needs no table over all variables. It is enough to know the best pattern
  * for each subset of readers. This takes (values of the centre) times (patterns) times 2^(readers)
  * operations.
- *
- * Messages are those of bound.h, for functions of any number of variables (Kolmogorov, IEEE PAMI
- * 37(5), 2015). Each variable in turn collects the least costs of its functions for each of its
- * values. It returns equal shares to the functions that continue in the direction of the sweep. The
- * bound is the sum of the least costs of all functions and variables, an integer.
  */
 #pragma once
 
@@ -53,20 +59,43 @@ constexpr int64_t kNobodyAsks = int64_t{1} << 56;  // sums of dozens do not over
 
 struct StarBuffers;
 
-class StarPassing {
+/*! \brief Return a number for each variable. Variables that are alike within `radius` have equal
+ * numbers.
+ *
+ * Variables are alike if their values cost the same and if equal tables connect them to variables
+ * that are alike within `radius` - 1. The time is linear in radius times pairs, and in the entries
+ * of distinct tables.
+ */
+std::vector<int> FindAlike(const PairwiseProblem& problem, int radius);
+
+class MessagePassing {
  public:
   /*! \brief Start without messages. Sweeps go along `order`, which lists all variables, and back.
    * Keeps a reference to `problem`. A star with many readers is replaced by smaller stars. Together
    * they cost at most as much. */
-  StarPassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
-              const std::vector<int>& order);
+  MessagePassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
+                 const std::vector<int>& order);
 
   /*! \brief Continue with the messages of a larger problem, of which the `kept` values remain. */
-  StarPassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
-              const std::vector<int>& order, const StarPassing& larger, const KeptValues& kept);
+  MessagePassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
+                 const std::vector<int>& order, const MessagePassing& larger,
+                 const KeptValues& kept);
 
   /*! \brief Sweep forward and back. */
   void Sweep();
+
+  /*! \brief Replace the messages of pairs with equal tables and alike variables by their mean.
+   * Results that depend on such pairs are then equal, and are computed once. `alike` is the result
+   * of FindAlike. */
+  void Average(const std::vector<int>& alike);
+
+  /*! \brief Return the bound of a problem without stars, and in `spread` the problem with its costs
+   * moved by the messages and reduced by the bound. No entry is negative. */
+  int64_t Spread(PairwiseProblem* spread) const;
+
+  /*! \brief Return a good assignment for a problem without stars. Each variable in turn takes the
+   * best value, given the values of earlier variables. Then single variables are improved. */
+  std::vector<int> RoundGreedily() const;
 
   /*! \brief Return the bound. `reduced` receives the cost of each value above it, by variable and
    * value. */
@@ -103,6 +132,8 @@ class StarPassing {
    * result is valid until the next call. */
   const std::vector<int64_t>& FindLeast(const Function& function, int position) const;
   void Visit(int variable, bool forward);
+  /*! \brief Return the costs of a variable's values, given the values of others; -1 if unknown. */
+  std::vector<int64_t> FindCosts(int variable, const std::vector<int>& values) const;
 
   size_t num_stars_;
   std::vector<Function> functions_;
