@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend import core
 
 from tofu.errors import UnsupportedError
-from tofu.jax.frontend.control_flow import list_bodies
+from tofu.jax.frontend.control_flow import list_bodies, walk_equations
 from tofu.jax.frontend.value_types import find_dtype
 
 
@@ -53,8 +53,7 @@ class _ConstantCopier:
 
 
 def _has_constants(jaxpr: core.Jaxpr) -> bool:
-    bodies = (body for equation in jaxpr.eqns for body in list_bodies(equation.params))
-    return any(body.consts or _has_constants(body.jaxpr) for body in bodies)
+    return any(body.consts for equation in walk_equations(jaxpr) for body in list_bodies(equation.params))
 
 
 def _copy_constant(value: Any) -> Any:
