@@ -23,7 +23,6 @@ from tofu.jax.frontend.static_leaves import Empty, StaticLeaf
 from tofu.jax.frontend.value_types import ValueType, as_type
 from tofu.jax.frontend.versions import in_precision
 from tofu.jax.hosts import count_host_bytes
-from tofu.jax.lowered_step import lower_program
 from tofu.jax.memory import StepMemory, predict_memory, read_compiled
 from tofu.jax.placement import place_copy, place_local_rows
 from tofu.jax.planning import plan_on_same_state
@@ -129,14 +128,12 @@ class PartitionedStep:
             struct if isinstance(sharding, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
             for leaf, struct, sharding in zip(leaves, structs, self._execution.shardings, strict=True)
         ]
-        trees = variant.arguments_tree, variant.results_tree
-        constants, donated = self._execution.constants, self._native.donated_arguments
-        return lower_program(self.partition.training, self.mesh, self.name, trees, leaves, constants, donated)
+        return self._execution.lower(variant.arguments_tree, variant.results_tree, leaves)
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
         """Return the step's program for JAX's compiler. It takes the arrays in the arguments, then the constants."""
-        return self._execution.lower()
+        return self._execution.lower_leaves()
 
     @in_planned_precision
     def place(self, value: Any, argument: int = 0) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -16,11 +17,12 @@ from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.backend.uneven import UnevenArray
 from tofu.jax.engine import make_engine
 from tofu.jax.frontend.read_step import Native, read_step
-from tofu.jax.frontend.static_leaves import NUMBERS
+from tofu.jax.frontend.static_leaves import NUMBERS, StaticLeaf, Structure
 from tofu.jax.frontend.versions import in_precision
 from tofu.jax.hosts import ProcessAgreement
 from tofu.jax.placement import Sharding, copy_repeated_donations, place_array, place_operand
 from tofu.jax.planning import plan_step
+from tofu.jax.pytrees import unflatten_values
 from tofu.jax.step_arguments import check_leaves
 from tofu.jax.transformations import Transformation, choose_settings, make_transformable
 from tofu.pipeline import Partition
@@ -74,9 +76,30 @@ class StepExecution:
                 for value, sharding in zip(constants, self._constant_shardings, strict=True)
             ]
 
-    def lower(self) -> Any:
+    def lower_leaves(self) -> Any:
         """Return the program for JAX's compiler. It takes the arrays in the arguments, then the constants."""
         return self._jitted.lower(*self.program.argument_structs(self.mesh))
+
+    def lower(self, arguments_tree: Structure, results_tree: Structure, leaves: Sequence[Any]) -> Any:
+        """Prepare the step for XLA, JAX's compiler, as `jax.jit(step).lower` does.
+
+        `leaves` are the arrays in the arguments, or their shapes.
+        """
+        function, constants = self.program.function(self.mesh), [self.constants] if self.constants else []
+
+        def step(*arguments: Any) -> Any:
+            return results_tree.unflatten(function(*jax.tree.leaves(arguments)), _keep)
+
+        step.__name__ = self.name
+        argument_shardings = (
+            *unflatten_values(arguments_tree, self._joined_shardings, "lower()", _keep),
+            *([x.sharding for x in each] for each in constants),
+        )
+        result_shardings = unflatten_values(results_tree, self.program.result_shardings(self.mesh), "lower()", _keep)
+        donated = self._native.donated_arguments
+        jitted = jax.jit(step, in_shardings=argument_shardings, out_shardings=result_shardings, donate_argnums=donated)
+        lowered = jitted.lower(*arguments_tree.unflatten(leaves, _keep), *constants)
+        return BoundStage(lowered, self.constants) if constants else lowered
 
     def run(self, arguments: Sequence[Any], jaxpr: core.ClosedJaxpr) -> list[Any]:
         """Run the step. `jaxpr` is the step as JAX traced it, from which derivatives are made."""
@@ -125,3 +148,26 @@ class StepExecution:
             settings = choose_settings(self.partition, source)
             partition = plan_step(source, settings, engine=make_engine(self.uneven))
             return StepExecution(function.__name__, partition, self.mesh, self.uneven)
+
+
+def _keep(leaf: StaticLeaf) -> StaticLeaf:
+    return leaf
+
+
+@dataclass(frozen=True)
+class BoundStage:
+    """A step that JAX has prepared for its compiler, or compiled. A call passes `constants` as the last argument."""
+
+    stage: Any
+    constants: Sequence[Any]
+
+    def compile(self, *args: Any, **named: Any) -> BoundStage:
+        """Compile the step."""
+        return BoundStage(self.stage.compile(*args, **named), self.constants)
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the compiled step."""
+        return self.stage(*args, self.constants)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stage, name)
