@@ -21,7 +21,7 @@ from tofu.jax.frontend.names import (
     name_parameters,
 )
 from tofu.jax.frontend.read_step import Native
-from tofu.jax.frontend.static_leaves import NUMBERS, Structure, flatten_arrays, is_array, is_static
+from tofu.jax.frontend.static_leaves import NUMBERS, Structure, flatten_arrays, is_array
 from tofu.jax.frontend.step_difference import describe_step_difference, list_static_differences
 from tofu.jax.frontend.trace import Traced, trace_step
 from tofu.jax.frontend.value_types import ValueType, find_dtype
@@ -92,7 +92,7 @@ class StepArguments:
         return leaves, known or self._add_variant(structure)
 
     def _check_paths(self, arguments: tuple[Any, ...], structure: Structure) -> None:
-        planned, names = self._native.arguments_tree, structure.pick(name_arguments(self._step, arguments, is_static))
+        planned, names = self._native.arguments_tree, structure.pick(name_arguments(self._step, arguments))
         planned_names = planned.pick(self._native.names)
         if names == planned_names and structure.list_nodes() == planned.list_nodes():
             return
@@ -140,7 +140,7 @@ class StepArguments:
         if structure != planned:
             name = name_parameters(self._step, len(self.trees))[argument]
             planned_names = self.split(self._native.arguments_tree.pick(self._native.names))[argument]
-            names = structure.pick(name_leaves(name, value, is_static))
+            names = structure.pick(name_leaves(name, value))
             if names != planned_names or structure.list_nodes() != planned.list_nodes():
                 difference = describe_difference(planned_names, names)
                 difference = difference or describe_node_difference(planned.tree, structure.tree, name)
