@@ -9,35 +9,28 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.extend import core
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import UnsupportedError
 from tofu.formatting import format_count
 from tofu.host.writing import write_atomically
-from tofu.jax.argument_checks import check_leaves, refuse_shapes
-from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
 from tofu.jax.engine import make_engine
 from tofu.jax.frontend.names import order_arguments
-from tofu.jax.frontend.read_step import Native, check_arguments, count_state, donate, read_step
-from tofu.jax.frontend.static_leaves import NUMBERS, Empty, StaticLeaf
+from tofu.jax.frontend.read_step import check_arguments, count_state, donate, read_step
+from tofu.jax.frontend.static_leaves import Empty, StaticLeaf
 from tofu.jax.frontend.value_types import ValueType, as_type
 from tofu.jax.frontend.versions import in_precision
-from tofu.jax.hosts import ProcessAgreement, count_host_bytes
-from tofu.jax.lowered_step import lower_program
+from tofu.jax.hosts import count_host_bytes
 from tofu.jax.memory import StepMemory, predict_memory, read_compiled
-from tofu.jax.placement import copy_repeated_donations, place_array, place_copy, place_local_rows, place_operand
-from tofu.jax.planning import plan_on_same_state, plan_step
+from tofu.jax.placement import place_copy, place_local_rows
+from tofu.jax.planning import plan_on_same_state
 from tofu.jax.pytrees import unflatten_arrays, unflatten_values
-from tofu.jax.step_arguments import StepArguments
-from tofu.jax.transformations import Transformation, choose_settings, make_transformable
+from tofu.jax.step_arguments import StepArguments, check_leaves, refuse_shapes
+from tofu.jax.step_execution import StepExecution
 from tofu.pipeline import Partition
 from tofu.plan import Plan
-from tofu.planning.progress import show_progress
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import DEFAULT_ROWS, alternatives_table, write_plan_table
@@ -72,32 +65,11 @@ class PartitionedStep:
         The value of `uneven=` in `tofu.jax.partition`.
     """
 
-    def __init__(
-        self,
-        step: Callable[..., Any],
-        partition: Partition,
-        mesh: Mesh,
-        uneven: str | None = None,
-    ) -> None:
-        native: Native = partition.source.native
-        program: SpmdProgram = partition.training
+    def __init__(self, step: Callable[..., Any], partition: Partition, mesh: Mesh, uneven: str | None = None) -> None:
         self.partition, self.mesh, self.uneven = partition, mesh, uneven
-        self._step, self._native = step, native
-        joined_shardings, uneven_by_position = program.shardings(mesh), program.uneven_arguments(mesh)
-        shardings = [uneven_by_position.get(position, sharding) for position, sharding in enumerate(joined_shardings)]
-        argument_count = len(native.step.inputs)
-        self._joined_shardings = joined_shardings[:argument_count]
-        self._argument_shardings, self._constant_shardings = shardings[:argument_count], shardings[argument_count:]
-        self._uneven_results = program.uneven_results(mesh)
-        self._transformable_by_jaxpr: dict[core.ClosedJaxpr, Callable[..., list[Any]]] = {}
-        self._step_by_transformation: dict[tuple[Transformation, core.ClosedJaxpr], PartitionedStep] = {}
-        self._is_compiled = False
-        self._donated = native.donated
-        self._program, self._jitted = program, program.compile(mesh, self._donated)
-        names = [native.name_tensor(partition.graph, number) for number in native.step.inputs]
-        self._arguments = StepArguments(step, native, names)
-        constants = [f"constant_{n}" for n in range(len(self._constant_shardings))]
-        self._agreement = ProcessAgreement(mesh, partition.plan, [*self._arguments.split(names), constants])
+        self._step, self._native = step, partition.source.native
+        self._execution = StepExecution(self.name, partition, mesh, uneven)
+        self._arguments = StepArguments(step, self._native, self._execution.names)
 
     @property
     def plan(self) -> Plan:
@@ -115,12 +87,13 @@ class PartitionedStep:
         def restore(leaf: StaticLeaf) -> Any:
             return replicated if isinstance(leaf.value, Empty) else leaf.value
 
-        return unflatten_values(structure, self._argument_shardings, "shardings", restore)
+        return unflatten_values(structure, self._execution.shardings, "shardings", restore)
 
     @property
     def uneven_state(self) -> list[str]:
         """The names of the state's arrays that are stored as `UnevenArray`."""
-        state = zip(self._arguments.names[: count_state(self.partition.source)], self._argument_shardings, strict=False)
+        state_names = self._arguments.names[: count_state(self.partition.source)]
+        state = zip(state_names, self._execution.shardings, strict=False)
         return [name for name, sharding in state if isinstance(sharding, UnevenSharding)]
 
     @property
@@ -128,80 +101,17 @@ class PartitionedStep:
         """Upper bound on the bytes that one step transfers between hosts."""
         return count_host_bytes(self.mesh, self.plan.level_bytes)
 
-    @cached_property
-    def _constants(self) -> list[Any]:
-        constants = list(self._native.step.constants.values())
-        with jax.ensure_compile_time_eval():  # an outer trace must not capture them
-            self._agreement.check({len(self._arguments.trees): constants})
-            return [
-                place_operand(place_array(value, sharding), sharding)
-                for value, sharding in zip(constants, self._constant_shardings, strict=True)
-            ]
-
     @in_planned_precision
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run one step. To avoid transfers at each call, call `place` before the first step."""
         leaves, variant = self._arguments.flatten(order_arguments(self._step, args, named))
         refuse_shapes(leaves, self._arguments.names)
-        self._agreement.check(dict(enumerate(self._arguments.split(leaves))))
+        self._execution.agreement.check(dict(enumerate(self._arguments.split(leaves))))
         result_types = self._arguments.find_result_types(leaves, variant)
-        results = self._run_leaves(leaves, variant.jaxpr)
+        results = self._execution.run(leaves, variant.jaxpr)
         if result_types is not None:
             results = list(map(_as_type, results, result_types))
         return unflatten_arrays(variant.results_tree, results)
-
-    def _run_leaves(self, arguments: Sequence[Any], jaxpr: core.ClosedJaxpr) -> list[Any]:
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in arguments):
-            types_to_convert = (UnevenArray, *NUMBERS)
-            run = self._transformable_by_jaxpr.get(jaxpr) or self._make_transformable(jaxpr)
-            return run(*(jnp.asarray(leaf) if isinstance(leaf, types_to_convert) else leaf for leaf in arguments))
-        leaves = list(map(place_operand, arguments, self._argument_shardings))
-        copy_repeated_donations(leaves, self._joined_shardings, self._donated)
-        constants = self._constants
-        if self._is_compiled:
-            results: list[Any] = self._jitted(*leaves, *constants)
-        else:
-            with show_progress(f"compiling {self.name} for {format_count(self.plan.workers, 'device')}"):
-                results = self._jitted(*leaves, *constants)
-            self._is_compiled = True
-        for position, sharding in self._uneven_results.items():
-            results[position] = UnevenArray(results[position], sharding)
-        return results
-
-    @cached_property
-    def _jitted_for_tracers(self) -> Callable[..., list[Any]]:
-        jitted: Callable[..., list[Any]] = jax.jit(self._program.function(self.mesh))
-        return jitted
-
-    def _make_transformable(self, jaxpr: core.ClosedJaxpr) -> Callable[..., list[Any]]:
-        def run_whole(*leaves: Any) -> list[Any]:
-            # custom_vjp may have replaced the leaves
-            check_leaves(leaves, self._arguments.types, self._arguments.names)
-            results: list[Any] = self._jitted_for_tracers(
-                *map(place_operand, leaves, self._argument_shardings), *self._constants
-            )
-            for position, sharding in self._uneven_results.items():
-                results[position] = sharding.restore(results[position])
-            return results
-
-        def run_transformed(transformation: Transformation, leaves: Sequence[Any]) -> list[Any]:
-            step = self._plan_transformed(transformation, jaxpr)
-            results = step._run_leaves(leaves, step._native.jaxpr)
-            return [jnp.asarray(result) if isinstance(result, UnevenArray) else result for result in results]
-
-        run = self._transformable_by_jaxpr[jaxpr] = make_transformable(run_whole, run_transformed, self._native)
-        return run
-
-    @in_planned_precision
-    def _plan_transformed(self, transformation: Transformation, jaxpr: core.ClosedJaxpr) -> PartitionedStep:
-        if (transformation, jaxpr) not in self._step_by_transformation:
-            function, argument_shapes = transformation.derive(jaxpr)
-            source = read_step(function, argument_shapes)
-            settings = choose_settings(self.partition, source)
-            partition = plan_step(source, settings, engine=make_engine(self.uneven))
-            step = PartitionedStep(function, partition, self.mesh, self.uneven)
-            self._step_by_transformation[transformation, jaxpr] = step
-        return self._step_by_transformation[transformation, jaxpr]
 
     @in_planned_precision
     def lower(self, *args: Any, **named: Any) -> Any:
@@ -212,20 +122,17 @@ class PartitionedStep:
         """
         leaves, variant = self._arguments.flatten(order_arguments(self._step, args, named))
         self._arguments.find_result_types(leaves, variant)
-        structs = self._program.argument_structs(self.mesh)[: len(leaves)]  # without constants
+        structs = self.partition.training.argument_structs(self.mesh)[: len(leaves)]  # without constants
         leaves = [
             struct if isinstance(sharding, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
-            for leaf, struct, sharding in zip(leaves, structs, self._argument_shardings, strict=True)
+            for leaf, struct, sharding in zip(leaves, structs, self._execution.shardings, strict=True)
         ]
-        trees = variant.arguments_tree, variant.results_tree
-        return lower_program(
-            self._program, self.mesh, self.name, trees, leaves, self._constants, self._native.donated_arguments
-        )
+        return self._execution.lower(variant.arguments_tree, variant.results_tree, leaves)
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
         """Return the step's program for JAX's compiler. It takes the arrays in the arguments, then the constants."""
-        return self._jitted.lower(*self._program.argument_structs(self.mesh))
+        return self._execution.lower_leaves()
 
     @in_planned_precision
     def place(self, value: Any, argument: int = 0) -> Any:
@@ -253,7 +160,7 @@ class PartitionedStep:
         names, types, shardings = self._describe_leaves(argument)
         check_leaves(leaves, types, names)
         refuse_shapes(leaves, names)
-        self._agreement.check({argument: leaves})
+        self._execution.agreement.check({argument: leaves})
         return unflatten_arrays(structure, list(map(place_copy, leaves, shardings)))
 
     @in_planned_precision
@@ -281,12 +188,12 @@ class PartitionedStep:
         leaves, structure = self._arguments.flatten_one(value, argument)
         names, types, shardings = self._describe_leaves(argument)
         refuse_shapes(leaves, names)
-        self._agreement.check({})
+        self._execution.agreement.check({})
         placed = map(place_local_rows, names, leaves, types, shardings)
         return unflatten_arrays(structure, list(placed))
 
     def _describe_leaves(self, argument: int) -> tuple[list[Any], ...]:
-        leaf_lists = self._arguments.names, self._arguments.types, self._argument_shardings
+        leaf_lists = self._arguments.names, self._arguments.types, self._execution.shardings
         return tuple(self._arguments.split(values)[argument] for values in leaf_lists)
 
     @in_planned_precision
@@ -295,7 +202,7 @@ class PartitionedStep:
 
         If the result is False, the replicas may still be equal.
         """
-        return self._program.check_replicas(self.mesh)
+        return bool(self.partition.training.check_replicas(self.mesh))
 
     @in_planned_precision
     def memory_report(self, compile: bool = False) -> StepMemory:

@@ -14,7 +14,7 @@ from tofu.formatting import format_count
 from tofu.jax.backend.uneven import UnevenArray
 from tofu.jax.frontend.names import name_leaves
 from tofu.jax.frontend.read_step import Native
-from tofu.jax.frontend.static_leaves import StaticLeaf, Structure, flatten_arrays, is_static
+from tofu.jax.frontend.static_leaves import StaticLeaf, Structure, flatten_arrays
 from tofu.pipeline import Partition
 from tofu.plan import DimensionChoice
 
@@ -135,7 +135,7 @@ def _trace_part(planned: Native, part: Callable[[Any], Any]) -> tuple[list[int],
     def trace(*leaves: Any) -> None:
         tree = part(state_structure.unflatten(leaves))
         arrays, structure = flatten_arrays(tree, planned.has_static_numbers)
-        paths = structure.pick(name_leaves("", tree, is_static))
+        paths = structure.pick(name_leaves("", tree))
         number_of = {id(leaf): number for leaf, number in zip(leaves, numbers, strict=True)}
         traced_parts.append(([number_of.get(id(array)) for array in arrays], structure, paths))
 

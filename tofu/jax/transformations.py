@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -32,13 +32,6 @@ FORWARD_MODE = (
     "A partitioned step has no forward-mode derivative (jax.jvp, jax.jacfwd, jax.linearize, jax.hessian). Use reverse mode (jax.grad, "
     "jax.vjp, jax.jacrev; jax.jacrev twice for a Hessian), or differentiate inside the step and partition that."
 )
-
-
-class Transformation(Protocol):
-    """A transformation of a step, such as a derivative. Equal transformations share one plan."""
-
-    def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the transformed step, and the shapes of its arguments."""
 
 
 @jax.tree_util.register_static
@@ -90,6 +83,10 @@ class Batch:
 
         pairs = zip(traced.in_avals, self.batched, strict=True)
         return batch, ([_shape(aval, (self.size,) if is_batched else ()) for aval, is_batched in pairs],)
+
+
+Transformation: TypeAlias = Pullback | Batch
+"""A transformation of a step. Equal transformations share one plan."""
 
 
 def _shape(aval: Any, leading: tuple[int, ...] = ()) -> jax.ShapeDtypeStruct:

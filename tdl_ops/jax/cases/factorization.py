@@ -16,6 +16,26 @@ def make_lower(x):
     return jnp.tril(x) + 3 * jnp.eye(x.shape[-1])
 
 
+def solve_lower(a, b, **options):
+    return lax.linalg.triangular_solve(make_lower(a), b, lower=True, **options)
+
+
+def solve_transposed(a, b):
+    return solve_triangular(make_lower(a).T, b, trans=1, unit_diagonal=True)
+
+
+def solve_adjoint(a, b):
+    return solve_lower(pair(a), pair(b), left_side=True, transpose_a=True, conjugate_a=True)
+
+
+def solve_bands(below, on, above, b):
+    return lax.linalg.tridiagonal_solve(below, on + 5, above, b)
+
+
+def update_factor(x, v):
+    return lax.linalg.cholesky_update(jnp.linalg.cholesky(make_positive(x)).T, v)
+
+
 def reflect(reflectors, scales):
     return lax.linalg.householder_product(reflectors.mT, scales)
 
@@ -32,26 +52,9 @@ PIVOTS = ((1, 3, 2, 3), (0, 1, 3, 3), (3, 3, 3, 3), (2, 1, 2, 3))
 CASES = [
     PrimitiveCase("Cholesky factors", both(lambda x: jnp.linalg.cholesky(make_positive(x))), (4, 3, 3)),
     PrimitiveCase("triangular", both(lambda a, b: solve_triangular(make_lower(a), b, lower=True)), (3, 3), (3, 4)),
-    PrimitiveCase(
-        "triangular, in batches",
-        jax.vmap(both(lambda a, b: solve_triangular(make_lower(a).T, b, trans=1, unit_diagonal=True))),
-        (4, 3, 3),
-        (4, 3, 2),
-    ),
-    PrimitiveCase(
-        "triangular from the right",
-        jax.vmap(lambda a, b: lax.linalg.triangular_solve(make_lower(a), b, lower=True)),
-        (4, 3, 3),
-        (4, 2, 3),
-    ),
-    PrimitiveCase(
-        "triangular of complex numbers",
-        lambda a, b: lax.linalg.triangular_solve(
-            make_lower(pair(a)), pair(b), left_side=True, lower=True, transpose_a=True, conjugate_a=True
-        ),
-        complexes(4, 3, 3),
-        complexes(4, 3, 2),
-    ),
+    PrimitiveCase("triangular, in batches", jax.vmap(both(solve_transposed)), (4, 3, 3), (4, 3, 2)),
+    PrimitiveCase("triangular from the right", jax.vmap(solve_lower), (4, 3, 3), (4, 2, 3)),
+    PrimitiveCase("triangular of complex numbers", solve_adjoint, complexes(4, 3, 3), complexes(4, 3, 2)),
     PrimitiveCase("LU factors", lax.linalg.lu, (4, 3, 3)),
     PrimitiveCase(
         "permutations", lambda pivots: lax.linalg.lu_pivots_to_permutation(pivots, 4), Fixed(PIVOTS, "int32")
@@ -86,20 +89,8 @@ CASES = [
     PrimitiveCase("Schur form", lax.linalg.schur, (4, 3, 3)),
     PrimitiveCase("Hessenberg form", lax.linalg.hessenberg, (4, 4, 4)),
     PrimitiveCase("tridiagonal form", lambda x: lax.linalg.tridiagonal(x + x.mT), (4, 4, 4)),
-    PrimitiveCase(
-        "tridiagonal systems",
-        lambda below, on, above, b: lax.linalg.tridiagonal_solve(below, on + 5, above, b),
-        (4, 5),
-        (4, 5),
-        (4, 5),
-        (4, 5, 3),
-    ),
-    PrimitiveCase(
-        "update of Cholesky factors",
-        lambda x, v: lax.linalg.cholesky_update(jnp.linalg.cholesky(make_positive(x)).T, v),
-        (3, 3),
-        (3,),
-    ),
+    PrimitiveCase("tridiagonal systems", solve_bands, (4, 5), (4, 5), (4, 5), (4, 5, 3)),
+    PrimitiveCase("update of Cholesky factors", update_factor, (3, 3), (3,)),
     PrimitiveCase("Fourier transforms", both(lambda x: jnp.fft.irfft(jnp.fft.rfft(x) * 2)), (4, 6)),
     PrimitiveCase(
         "Fourier transforms in two dimensions", lambda x: jnp.fft.ifft2(jnp.fft.fft2(pair(x)) + 1), complexes(4, 5, 6)

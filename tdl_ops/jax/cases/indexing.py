@@ -11,6 +11,19 @@ def read(mode, **options):
     return both(lambda w, i: w.at[i].get(mode=mode, **options))
 
 
+def update(x, y, n):
+    return lax.dynamic_update_slice_in_dim(x, y, n, 0)
+
+
+def update_block(x, y, n, m):
+    return lax.dynamic_update_slice(x, y, (n, n * 0, m))
+
+
+BLOCK = Fixed(2, "int32"), Fixed(-1, "int32")
+WRITES = each(
+    *(lambda x, i, u, name=name: getattr(x.at[i], name)(u) for name in ("set", "add", "multiply", "max", "min"))
+)
+
 CASES = [
     PrimitiveCase("embedding", both(lambda w, i: w[i]), (8, 5), integers(0, 8, 4, 6)),
     PrimitiveCase("embedding, clipped", read("clip"), (8, 5), integers(-4, 12, 4, 6)),
@@ -25,44 +38,19 @@ CASES = [
         integers(0, 7, 4, 2),
     ),
     PrimitiveCase("take along axis", both(lambda x, i: jnp.take_along_axis(x, i, 1)), (4, 7), integers(0, 7, 4, 3)),
-    PrimitiveCase(
-        "writes",
-        each(
-            lambda x, i, u: x.at[i].set(u),
-            lambda x, i, u: x.at[i].add(u),
-            lambda x, i, u: x.at[i].multiply(u),
-            lambda x, i, u: x.at[i].max(u),
-            lambda x, i, u: x.at[i].min(u),
-        ),
-        (8, 4),
-        Fixed((5, 2, 7), "int32"),
-        (3, 4),
-    ),
+    PrimitiveCase("writes", WRITES, (8, 4), Fixed((5, 2, 7), "int32"), (3, 4)),
     PrimitiveCase("additions to one cell", lambda x, i, u: x.at[i].add(u), (4, 3), integers(0, 4, 9), (9, 3)),
     PrimitiveCase("dynamic slice", both(lambda x, n: lax.dynamic_slice_in_dim(x, n, 3, 0)), (8, 5), Fixed(3, "int32")),
     PrimitiveCase(
         "dynamic slice beyond the end", lambda x, n: lax.dynamic_slice_in_dim(x, n, 4, 0), (9, 5), Fixed(7, "int32")
     ),
-    PrimitiveCase(
-        "dynamic update of a block",
-        both(lambda x, y, n, m: lax.dynamic_update_slice(x, y, (n, n * 0, m))),
-        (8, 3, 6),
-        (5, 3, 2),
-        Fixed(2, "int32"),
-        Fixed(-1, "int32"),
-    ),
-    PrimitiveCase(
-        "dynamic update",
-        both(lambda x, y, n: lax.dynamic_update_slice_in_dim(x, y, n, 0)),
-        (8, 5),
-        (3, 5),
-        Fixed(3, "int32"),
-    ),
+    PrimitiveCase("dynamic update of a block", both(update_block), (8, 3, 6), (5, 3, 2), *BLOCK),
+    PrimitiveCase("dynamic update", both(update), (8, 5), (3, 5), Fixed(3, "int32")),
     PrimitiveCase(
         "dynamic update of everything",
         each(
             both(lambda x, y, n: lax.dynamic_update_slice(x, y, (n, n)) * y),
-            both(lambda x, y, n: lax.dynamic_update_slice_in_dim(x[None], y[None], n, 0) * 2.0),
+            both(lambda x, y, n: update(x[None], y[None], n) * 2.0),
         ),
         (8, 6),
         (8, 6),
@@ -76,7 +64,7 @@ CASES = [
     ),
     PrimitiveCase(
         "updates of whole lines, each with an index",
-        both(lambda x, i: jax.vmap(lambda line, n: lax.dynamic_update_slice_in_dim(line, 2.0 * line, n, 0))(x, i)),
+        both(lambda x, i: jax.vmap(lambda line, n: update(line, 2.0 * line, n))(x, i)),
         (8, 6),
         integers(0, 6, 8),
     ),

@@ -1,5 +1,7 @@
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 
+SLOPES = [((5, 3, 7), (3,)), ((5, 3), (1,)), ((5,), (5,)), ((5, 3), (5, 3)), ((5, 3, 7), (5, 1)), ((5, 3, 7), (1, 3))]
+
 CASES = [
     *(Case("Activation", {"act_type": kind}, [(5, 7)]) for kind in ("relu", "sigmoid", "tanh", "softrelu", "softsign")),
     *(
@@ -7,9 +9,5 @@ CASES = [
         for kind in ("leaky", "elu", "selu", "gelu")
     ),
     Case("LeakyReLU", {"act_type": "leaky", "slope": 0.125}, [(5, 7)], None, SINGLE_PRECISION),
-    Case("LeakyReLU", {"act_type": "prelu"}, [(5, 3, 7), (3,)], None, SINGLE_PRECISION),
-    *(
-        Case("LeakyReLU", {"act_type": "prelu"}, [data, gamma], None, SINGLE_PRECISION)
-        for data, gamma in (((5, 3), (1,)), ((5,), (5,)), ((5, 3), (5, 3)), ((5, 3, 7), (5, 1)), ((5, 3, 7), (1, 3)))
-    ),
+    *(Case("LeakyReLU", {"act_type": "prelu"}, [*shapes], None, SINGLE_PRECISION) for shapes in SLOPES),
 ]

@@ -3,37 +3,28 @@ from tofu.verification.numbers import ones, uniform
 
 POSITIVE = uniform(0.5, 2, 3)
 
+
+def _list_sums(axis, data):
+    return [
+        Case("_tofu_batch_norm_sum", axis, [data], ()),
+        Case("_tofu_batch_norm_squares", axis | {"count": 40}, [data, (3,)], (), double=(1,)),
+        Case("_tofu_batch_norm_backward_sums", axis, [data, data, (3,), POSITIVE], ()),
+    ]
+
+
+def _list_applications(attributes, data, gamma):
+    counted, saved = attributes | {"count": 40}, [data, data, (3,), POSITIVE, gamma, (3,), POSITIVE, (3,), (3,)]
+    return [
+        Case("_tofu_batch_norm_apply", counted, [data, gamma, (3,), (3,), POSITIVE], (), double=(3, 4)),
+        Case("_tofu_batch_norm_global", attributes, [data, gamma, (3,), (3,), POSITIVE], ()),
+        Case("_tofu_batch_norm_backward_apply", counted, saved, (), double=(7, 8)),
+    ]
+
+
 CASES = [
-    *(
-        case
-        for axis, shape in ((1, (5, 3, 4, 2)), (-1, (5, 4, 3)), (0, (3, 7)))
-        for case in (
-            Case("_tofu_batch_norm_sum", {"axis": axis}, [shape], ()),
-            Case("_tofu_batch_norm_squares", {"axis": axis, "count": 40}, [shape, (3,)], (), double=(1,)),
-            Case("_tofu_batch_norm_backward_sums", {"axis": axis}, [shape, shape, (3,), POSITIVE], ()),
-        )
-    ),
-    *(
-        case
-        for attributes in ({"fix_gamma": False, "eps": 2e-5}, {"axis": -1})
-        for shape in ((5, 4, 3) if "axis" in attributes else (5, 3, 4, 2),)
-        for gamma in ((3,) if "eps" in attributes else ones(3),)
-        for case in (
-            Case(
-                "_tofu_batch_norm_apply",
-                {**attributes, "count": 40},
-                [shape, gamma, (3,), (3,), POSITIVE],
-                (),
-                double=(3, 4),
-            ),
-            Case("_tofu_batch_norm_global", attributes, [shape, gamma, (3,), (3,), POSITIVE], ()),
-            Case(
-                "_tofu_batch_norm_backward_apply",
-                {**attributes, "count": 40},
-                [shape, shape, (3,), POSITIVE, gamma, (3,), POSITIVE, (3,), (3,)],
-                (),
-                double=(7, 8),
-            ),
-        )
-    ),
+    *_list_sums({"axis": 1}, (5, 3, 4, 2)),
+    *_list_sums({"axis": -1}, (5, 4, 3)),
+    *_list_sums({"axis": 0}, (3, 7)),
+    *_list_applications({"fix_gamma": False, "eps": 2e-5}, (5, 3, 4, 2), (3,)),
+    *_list_applications({"axis": -1}, (5, 4, 3), ones(3)),
 ]

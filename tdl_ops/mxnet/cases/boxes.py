@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from tdl_ops.mxnet.case import Case
-from tofu.verification.numbers import Fixed, Numbers, uniform, whole
+from tofu.verification.numbers import Fixed, uniform, whole
 
 CORNERS = Fixed(((0.1, 0.1, 0.5, 0.5), (0.2, 0.2, 0.6, 0.7), (0.5, 0.5, 0.9, 0.9)))
 OTHERS = Fixed(
@@ -12,9 +12,13 @@ SCORED = Fixed(
 )
 
 
-def _single(numbers: Numbers | Fixed) -> Numbers | Fixed:
-    return replace(numbers, dtype="float32")
-
+TARGETS = (
+    whole(0, 2, 2, 3),
+    whole(0, 5, 2, 3),
+    *(replace(boxes, values=(boxes.values,) * 2) for boxes in (CORNERS, OTHERS)),
+    uniform(0, 1, 4),
+    uniform(1, 2, 4),
+)
 
 CASES = [
     *(Case("_contrib_box_iou", {"format": kind}, [CORNERS, OTHERS]) for kind in ("corner", "center")),
@@ -30,17 +34,5 @@ CASES = [
     Case("_contrib_bipartite_matching", {"threshold": 0.9, "is_ascend": True, "topk": 2}, [uniform(0, 1, 3, 4, 5)]),
     Case("_contrib_box_decode", {"std0": 0.125}, [(3, 5, 4), (1, 5, 4)], wrt=()),
     Case("_contrib_box_decode", {"clip": 0.5, "format": "corner"}, [(3, 5, 4), (1, 5, 4)], wrt=()),
-    Case(
-        "_contrib_box_encode",
-        {},
-        [
-            _single(whole(0, 2, 2, 3)),
-            _single(whole(0, 5, 2, 3)),
-            _single(replace(CORNERS, values=(CORNERS.values,) * 2)),
-            _single(replace(OTHERS, values=(OTHERS.values,) * 2)),
-            _single(uniform(0, 1, 4)),
-            _single(uniform(1, 2, 4)),
-        ],
-        wrt=(),
-    ),
+    Case("_contrib_box_encode", {}, [replace(numbers, dtype="float32") for numbers in TARGETS], wrt=()),
 ]

@@ -1,13 +1,10 @@
 """Dropout. The mask is random, so the outputs are compared with outputs computed from the mask."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tdl_ops.mxnet.case import Case
-from tofu.verification.comparison import Relation
-from tofu.verification.kernel import Array
 
 
 @dataclass(frozen=True)
@@ -16,17 +13,17 @@ class Kept:
 
     p: float
 
-    def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+    def __call__(self, inputs, outputs):
         kept = float(np.float32(1) / np.float32(1 - self.p))  # as MXNet, in single precision
         mask = np.where(outputs[1] > kept / 2, kept, 0.0)
         return [inputs[0] * mask, mask]
 
 
-def _backward(inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+def _backward(inputs, outputs):
     return [inputs[0] * inputs[1]]
 
 
-def _relate(p: float) -> dict[str, Relation]:
+def _relate(p):
     return {"Dropout": Kept(p), "_backward_Dropout": _backward}
 
 

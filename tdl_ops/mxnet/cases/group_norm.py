@@ -1,23 +1,18 @@
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 from tdl_ops.mxnet import DESCRIPTIONS
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.tdl import interpret
-from tofu.verification.kernel import Array
 from tofu.verification.numbers import single
 
 LRN = {"nsize": 3, "alpha": 0.5}
 
 
-def compute_lrn(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array | None]:
+def compute_lrn(inputs, outputs):
     """Return the expected outputs of LRN. The second output is None, because the library oneDNN does not write it."""
     expected, _ = interpret(DESCRIPTIONS["LRN"], LRN, inputs, [array.shape for array in outputs])
     return expected, None
 
 
-def compute_lrn_gradient(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
+def compute_lrn_gradient(inputs, outputs):
     """Return the expected gradient of LRN."""
     d_out, data, _ = inputs
     _, norm = interpret(DESCRIPTIONS["LRN"], LRN, [data], [data.shape] * 2)

@@ -1,29 +1,18 @@
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform
 
-CASES = [
-    case
-    for axis, shape, extent, lines in ((-1, (4, 3, 5), 5, (4, 3, 1)), (1, (4, 5, 3), 5, (4, 1, 3)))
-    for attributes in ({"axis": axis},)
-    for count in ({"count": 8},)
-    for std in (uniform(0.5, 2, *lines),)
-    for case in (
-        Case("_tofu_layer_norm_sum", attributes, [shape], ()),
-        Case("_tofu_layer_norm_squares", {**attributes, **count}, [shape, lines], (), double=(1,)),
+
+def _list_cases(axis, data, lines):
+    std, counted = uniform(0.5, 2, *lines), axis | {"count": 8}
+    return [
+        Case("_tofu_layer_norm_sum", axis, [data], ()),
+        Case("_tofu_layer_norm_squares", counted, [data, lines], (), double=(1,)),
+        Case("_tofu_layer_norm_apply", counted, [data, (5,), (5,), lines, std], (), double=(3, 4)),
+        Case("_tofu_layer_norm_backward_sums", axis, [data, data, (5,), lines, std], ()),
         Case(
-            "_tofu_layer_norm_apply",
-            {**attributes, **count},
-            [shape, (extent,), (extent,), lines, std],
-            (),
-            double=(3, 4),
+            "_tofu_layer_norm_backward_apply", counted, [data, data, (5,), lines, std, lines, lines], (), double=(5, 6)
         ),
-        Case("_tofu_layer_norm_backward_sums", attributes, [shape, shape, (extent,), lines, std], ()),
-        Case(
-            "_tofu_layer_norm_backward_apply",
-            {**attributes, **count},
-            [shape, shape, (extent,), lines, std, lines, lines],
-            (),
-            double=(5, 6),
-        ),
-    )
-]
+    ]
+
+
+CASES = _list_cases({"axis": -1}, (4, 3, 5), (4, 3, 1)) + _list_cases({"axis": 1}, (4, 5, 3), (4, 1, 3))

@@ -1,4 +1,8 @@
+from itertools import product
+
 from tdl_ops.mxnet.case import Case
+
+FLAGS = {(a, b): {"transpose_a": a, "transpose_b": b} for a, b in product((False, True), repeat=2)}
 
 CASES = [
     Case("FullyConnected", {"num_hidden": 5}, [(5, 7), (5, 7), (5,)]),
@@ -8,23 +12,10 @@ CASES = [
     Case("FullyConnected", {"num_hidden": 5, "flatten": False, "no_bias": True}, [(3, 7), (5, 7)]),
     Case("FullyConnected", {"num_hidden": 3}, [(5,), (3, 1), (3,)]),
     *(
-        Case(
-            "dot",
-            {"transpose_a": a, "transpose_b": b},
-            [(5, *rows) if a else (*rows, 5), (*columns, 5) if b else (5, *columns)],
-        )
-        for a in (False, True)
-        for b in (False, True)
+        Case("dot", FLAGS[a, b], [(5, *rows) if a else (*rows, 5), (*columns, 5) if b else (5, *columns)])
+        for a, b in FLAGS
         for rows, columns in (((3,), (7,)), ((2, 3), (7,)), ((), (3, 2)), ((3, 2), ()))
     ),
     Case("dot", {}, [(5,), (5,)]),
-    *(
-        Case(
-            "batch_dot",
-            {"transpose_a": a, "transpose_b": b},
-            [(3, 5, 4) if a else (3, 4, 5), (3, 7, 5) if b else (3, 5, 7)],
-        )
-        for a in (False, True)
-        for b in (False, True)
-    ),
+    *(Case("batch_dot", FLAGS[a, b], [(3, 5, 4) if a else (3, 4, 5), (3, 7, 5) if b else (3, 5, 7)]) for a, b in FLAGS),
 ]

@@ -1,6 +1,7 @@
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import labels, uniform
 
+GRADIENT = "_tofu_softmax_output_gradient"
 COUNT = uniform(2, 30, 1)
 IGNORING = {"use_ignore": True, "ignore_label": 1, "grad_scale": 0.5}
 GRADIENTS = [
@@ -11,29 +12,18 @@ GRADIENTS = [
     (IGNORING | {"classes": 4, "names": "b k s0 s1", "axis": 1}, (5, 4, 3, 2), labels(4, 5, 1, 3, 2)),
 ]
 
+LABELS = {
+    "b0 b1": labels(3, 5, 2),
+    "b s0 s1": labels(4, 5, 3, 2),
+    "b m": labels(4, 5, 6),
+    "b only s0": labels(4, 5, 1, 3),
+}
+
 CASES = [
+    *(Case("_tofu_valid_labels", {"ignore_label": 1, "names": names}, [own], ()) for names, own in LABELS.items()),
+    *(Case(GRADIENT, attributes, [shape, label], (), SINGLE_PRECISION) for attributes, shape, label in GRADIENTS),
     *(
-        Case("_tofu_valid_labels", {"ignore_label": 1, "names": names}, [label], ())
-        for names, label in (
-            ("b0 b1", labels(3, 5, 2)),
-            ("b s0 s1", labels(4, 5, 3, 2)),
-            ("b m", labels(4, 5, 6)),
-            ("b only s0", labels(4, 5, 1, 3)),
-        )
-    ),
-    *(
-        Case("_tofu_softmax_output_gradient", attributes, [shape, label], (), SINGLE_PRECISION)
-        for attributes, shape, label in GRADIENTS
-    ),
-    *(
-        Case(
-            "_tofu_softmax_output_gradient_by_count",
-            attributes,
-            [shape, label, COUNT],
-            (),
-            SINGLE_PRECISION,
-            double=(2,),
-        )
+        Case(f"{GRADIENT}_by_count", attributes, [shape, label, COUNT], (), SINGLE_PRECISION, double=(2,))
         for attributes, shape, label in GRADIENTS
     ),
 ]

@@ -20,10 +20,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import accumulate
+from operator import or_
 from types import MappingProxyType
-from typing import Any
-
-import numpy as np
 
 from tdl_ops.jax import WHOLE
 from tofu.jax.backend.fusion import FUSED, Buffer, Operation, fuse, index
@@ -219,66 +217,41 @@ def _pack(
         if n not in spaces
     ]
     lent = [[memory.buffers[n], *taken] for n, taken in spaces.items()]
-    return _count_most(_write_over(_find_unplaced(counted, lent, memory.length)), memory.length)
+    return _count_most(_write_over(_find_unplaced(counted, lent)), memory.length)
 
 
-def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], length: int) -> list[Buffer]:
+def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]]) -> list[Buffer]:
     spaces = sorted(spaces, key=lambda space: space[0].size)
     sizes = [space[0].size for space in spaces]
-    occupied = _Occupied(length, len(spaces))
+    moments_in_use = [reduce(or_, (buffer.moments for buffer in space)) for space in spaces]
     space_of: dict[Buffer, int] = {}
     successors: dict[Buffer, list[Buffer]] = {}
     unplaced: list[Buffer] = []
 
-    def add(buffer: Buffer, space: int) -> None:
-        occupied.add(buffer, space)
-        space_of[buffer] = space
+    def add(buffer: Buffer, n: int) -> None:
+        space_of[buffer] = n
         for other in buffer.over:
             successors.setdefault(other, []).append(buffer)
+
+    def is_free(n: int, buffer: Buffer, related: set[int | None]) -> bool:
+        if n in related:  # one of the two may overwrite the other
+            return not any(map(buffer.overlaps, spaces[n]))
+        return not moments_in_use[n] & buffer.moments
 
     for n, space in enumerate(spaces):
         for buffer in space:
             add(buffer, n)
     for buffer in sorted(buffers, key=lambda buffer: -buffer.size):
-        least = bisect_left(sizes, buffer.size)
-        free = occupied.list_free(buffer, least)
-        for n in {space_of.get(other, -1) for other in (*buffer.over, *successors.get(buffer, ()))}:
-            if n >= least:  # one of the two may overwrite the other
-                free[n - least] = not any(map(buffer.overlaps, spaces[n]))
-        if free.any():
-            found = least + int(free.argmax())
-            spaces[found].append(buffer)
-            add(buffer, found)
-        else:
+        related = {space_of.get(other) for other in (*buffer.over, *successors.get(buffer, ()))}
+        large_enough = range(bisect_left(sizes, buffer.size), len(spaces))
+        found = next((n for n in large_enough if is_free(n, buffer, related)), None)
+        if found is None:
             unplaced.append(buffer)
+            continue
+        spaces[found].append(buffer)
+        moments_in_use[found] |= buffer.moments
+        add(buffer, found)
     return unplaced
-
-
-class _Occupied:
-    BLOCK = 64
-
-    def __init__(self, length: int, spaces: int) -> None:
-        self.moments = np.zeros((length + 1, spaces), bool)
-        self.blocks = np.zeros((length // self.BLOCK + 1, spaces), bool)
-
-    def add(self, buffer: Buffer, space: int) -> None:
-        self.moments[buffer.first : buffer.last + 1, space] = True
-        self.blocks[buffer.first // self.BLOCK : buffer.last // self.BLOCK + 1, space] = True
-
-    def list_free(self, buffer: Buffer, least: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        first, end = buffer.first, buffer.last + 1
-        inner, outer = -(-first // self.BLOCK), end // self.BLOCK
-        parts = [self.moments[first:end]]
-        if inner < outer:
-            parts = [
-                self.moments[first : inner * self.BLOCK],
-                self.blocks[inner:outer],
-                self.moments[outer * self.BLOCK : end],
-            ]
-        free = np.ones(self.moments.shape[1] - least, bool)
-        for part in parts:
-            free &= ~part[:, least:].any(0)
-        return free
 
 
 def _write_over(buffers: Iterable[Buffer]) -> list[Buffer]:
@@ -295,8 +268,4 @@ def _count_most(buffers: Iterable[Buffer], count: int) -> int:
     for buffer in buffers:
         changes[buffer.first] += buffer.size
         changes[buffer.last + 1] -= buffer.size
-    most = held = 0
-    for change in changes:
-        held += change
-        most = max(most, held)
-    return most
+    return max(accumulate(changes))

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 
 from tofu.jax.frontend.value_types import ValueType
@@ -52,6 +53,11 @@ class Buffer:
     last: int
     over: tuple[Buffer, ...] = ()
 
+    @cached_property
+    def moments(self) -> int:
+        """The times at which the buffer is in use, as a number with bit t for time t."""
+        return (1 << self.last + 1) - (1 << self.first)
+
     def overlaps(self, other: Buffer) -> bool:
         """Return True if both buffers are in use at the same time."""
         if self.first > other.last or other.first > self.last:
@@ -87,11 +93,6 @@ class Operation:
     length: int = 1
     moved: frozenset[int] = frozenset()
 
-    @property
-    def is_fusible(self) -> bool:
-        """True if JAX's compiler may fuse the operation with other operations."""
-        return self.name in FUSED
-
 
 def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, list[int]]]:
     """Return the operation that computes each value, and the operations that read each value."""
@@ -109,7 +110,7 @@ def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequ
     stored_operations: list[Operation] = []
     fused_operations: dict[int, Operation] = {}  # result -> operation that reads values in memory only
     for n, operation in enumerate(fusion.operations):
-        joined = _join(operation, fused_operations) if operation.is_fusible else operation
+        joined = _join(operation, fused_operations) if operation.name in FUSED else operation
         if fusion.roots[n].keys() - {n}:
             fused_operations.update(dict.fromkeys(operation.makes, joined))
         if n in fusion.roots[n]:
@@ -149,9 +150,11 @@ class _Fusion:
         is_result = not self.results.isdisjoint(operation.makes)
         if not roots and not is_result:
             return {}
-        fusible_roots = {root: is_repeated for root, is_repeated in roots.items() if self.operations[root].is_fusible}
+        fusible_roots = {
+            root: is_repeated for root, is_repeated in roots.items() if self.operations[root].name in FUSED
+        }
         has_several_uses = is_result or len(roots) > 1 or any(roots.values())
-        if is_computed_once or not operation.is_fusible or (has_several_uses and operation.name in COSTLY):
+        if is_computed_once or operation.name not in FUSED or (has_several_uses and operation.name in COSTLY):
             return {n: False}
         return {**fusible_roots, **({n: False} if is_result or len(fusible_roots) < len(roots) else {})}
 
@@ -164,7 +167,7 @@ class _Fusion:
         return sum(prod(self.types[value].shape) for value in values)
 
     def _is_fused(self, n: int, reader: int) -> bool:
-        if not (self.operations[n].is_fusible and self.operations[reader].is_fusible):
+        if not FUSED.issuperset((self.operations[n].name, self.operations[reader].name)):
             return False
         return self.operations[n].name not in COSTLY or not self._reads_repeatedly(n, reader)
 

@@ -31,7 +31,8 @@ def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation
     if isinstance(index, Literal):
         branch = min(max(int(index.value), 0), len(branches) - 1)
         return builder.inline_closed(branches[branch], operands, equation)
-    if any(_has_while_or_callback(body.jaxpr) for body in branches):
+    inner_equations = (inner for body in branches for inner in walk_equations(body.jaxpr))
+    if any(inner.primitive.name in RUN_WHERE_TAKEN for inner in inner_equations):
         return None
     scope = "/".join(filter(None, (equation.scope, "cond")))
     results_by_branch = [
@@ -46,20 +47,20 @@ def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation
     ]
 
 
-def _has_while_or_callback(jaxpr: core.Jaxpr) -> bool:
-    return any(
-        equation.primitive.name in RUN_WHERE_TAKEN
-        or any(_has_while_or_callback(body.jaxpr) for body in list_bodies(equation.params))
-        for equation in jaxpr.eqns
-    )
-
-
 def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
     """Yield the inner programs among the parameters of an equation, such as the body of a loop."""
     for value in params.values():
         for element in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(element, (core.ClosedJaxpr, core.Jaxpr)):
                 yield as_closed(element)
+
+
+def walk_equations(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
+    """Yield all equations of a program, including those of inner programs."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for body in list_bodies(equation.params):
+            yield from walk_equations(body.jaxpr)
 
 
 def enter_scan(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:

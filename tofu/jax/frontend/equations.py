@@ -73,7 +73,7 @@ class Equation:
     is_gradient
         True if JAX's transposition created the equation, which computes gradients.
     loops_summed
-        Number of nested loops that sum the result. The sum has the type `summed_dtype`.
+        Number of nested loops that sum the result.
     has_separate_sums
         True if outer loops compute a sum for each iteration t of the innermost loop: `sums[t] += result`.
     """
@@ -88,7 +88,6 @@ class Equation:
     is_gradient: bool = False
     loops_summed: int = 0
     has_separate_sums: bool = False
-    summed_dtype: Any = None
 
     def __str__(self) -> str:
         call = f"{self.primitive.name}({', '.join(map(_format_operand, self.inputs))})"
@@ -108,10 +107,6 @@ class Equation:
     def compute(self, values: dict[int, Any]) -> None:
         """Read the operands from `values`, and add the results to `values`."""
         results = self.evaluate([read_operand(x, values) for x in self.inputs])
-        if self.loops_summed:
-            (number,) = self.outputs
-            addend = results[0].astype(self.summed_dtype)
-            results = [values[number] + addend if number in values else addend]
         values.update(zip(self.outputs, results, strict=True))
 
     def with_operands(self, replacements: Mapping[int, Operand]) -> Equation:
@@ -223,20 +218,10 @@ class Loop:
 
     def compute(self, values: dict[int, Any]) -> None:
         """Run the loop. Add its results, and the values of its last iteration, to `values`."""
-        loop_sums = list(self.walk_sums())
-        for loop_sum in loop_sums:
-            if loop_sum.is_outermost:
-                values.pop(loop_sum.number, None)
-                values.pop(_key_of_separate_sums(loop_sum.number), None)
-        separate_numbers = [loop_sum.number for loop_sum in loop_sums if loop_sum.is_separate]
         elements_by_stack: dict[int, list[Any]] = {}
         carried = [read_operand(carry.first, values) for carry in self.carries]
         for t in reversed(range(self.length)) if self.reverse else range(self.length):
             values.update(zip((carry.value for carry in self.carries), carried, strict=True))
-            for number in (*separate_numbers, *self.separate_sums):
-                values.pop(number, None)
-                if t in (sum_by_iteration := values.get(_key_of_separate_sums(number), {})):
-                    values[number] = sum_by_iteration[t]
             for item in self.equations:
                 if isinstance(item, Equation) and item.primitive is LOOP_CELL:
                     values[item.outputs[0]] = read_operand(item.inputs[0], values)[t]
@@ -244,16 +229,10 @@ class Loop:
                     elements_by_stack.setdefault(item.outputs[0], []).append(read_operand(item.inputs[0], values))
                 else:
                     item.compute(values)
-            for number in separate_numbers:
-                values.setdefault(_key_of_separate_sums(number), {})[t] = values[number]
             carried = [read_operand(carry.following, values) for carry in self.carries]
         values.update(zip((carry.last for carry in self.carries), carried, strict=True))
         for stack, elements in elements_by_stack.items():
             values[stack] = jax.numpy.stack(elements[::-1] if self.reverse else elements)
-
-
-def _key_of_separate_sums(number: int) -> int:
-    return -1 - number
 
 
 @dataclass(frozen=True)
@@ -282,16 +261,14 @@ class Step:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def compute_all(self, arguments: Sequence[Any]) -> dict[int, Any]:
-        """Run the step on one device and return all values. Values in loops are from the last iteration."""
+        """Run the step on one device and return all values. Values in loops are from the last iteration.
+
+        The step must be as traced: no sums were moved out of its loops.
+        """
         values: dict[int, Any] = dict(zip(self.inputs, arguments, strict=True)) | dict(self.constants)
         for item in self.equations:
             item.compute(values)
         return values
-
-    def compute(self, arguments: Sequence[Any]) -> list[Any]:
-        """Run the step on one device and return its results."""
-        values = self.compute_all(arguments)
-        return [read_operand(x, values) for x in self.outputs]
 
     def walk(self) -> Iterator[Equation]:
         """Yield all equations in order, including equations in loops."""

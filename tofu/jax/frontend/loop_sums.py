@@ -286,13 +286,11 @@ class _LoopBody:
     def remove_sum(self, hoisted_sum: _HoistedSum, dtype: Any) -> None:
         self._moved_values.update(hoisted_sum.moved_equations, hoisted_sum.add_equation.outputs)
         for value, equation in hoisted_sum.summed_equations.items():
-            depth = equation.loops_summed + 1
-            self._summed_equations[value] = replace(equation, loops_summed=depth, summed_dtype=dtype)
+            self._summed_equations[value] = replace(equation, loops_summed=equation.loops_summed + 1)
         for stack_value, separate_sum in hoisted_sum.separate_sums.items():
             self._moved_values.update(separate_sum.moved_equations, separate_sum.add_equation.outputs)
             for value, equation in separate_sum.summed_equations.items():
-                changed = replace(equation, loops_summed=1, has_separate_sums=True, summed_dtype=dtype)
-                self._summed_equations[value] = changed
+                self._summed_equations[value] = replace(equation, loops_summed=1, has_separate_sums=True)
             loop, _ = self._values.stacks[stack_value]
             empty_loop = replace(loop, equations=(), carries=(), separate_sums=())
             before = self.completing_loops.get(id(loop), empty_loop)

@@ -15,22 +15,21 @@ import jax.scipy.special
 
 from tofu.errors import UnsupportedError, suggest
 from tofu.formatting import list_some
+from tofu.jax.frontend.static_leaves import is_static
 
 
-def name_arguments(
-    function: Callable[..., Any], arguments: Sequence[Any], is_leaf: Callable[[Any], bool] | None = None
-) -> list[str]:
+def name_arguments(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
     """Return a name for each leaf, such as "params/layer_3/mlp/kernel" for the argument `params`."""
     return [
         name
         for argument, tree in zip(name_parameters(function, len(arguments)), arguments, strict=True)
-        for name in name_leaves(argument, tree, is_leaf)
+        for name in name_leaves(argument, tree)
     ]
 
 
-def name_leaves(argument: str, tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[str]:
+def name_leaves(argument: str, tree: Any) -> list[str]:
     """Return a name for each leaf of an argument, such as "params/layer_3/mlp/kernel"."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf)
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree, is_static)
     return ["/".join(filter(None, (argument, show_path(argument, path)))) for path, _ in leaves]
 
 
@@ -70,24 +69,24 @@ def name_children(tree: Any) -> Sequence[Any]:
     """Return a name for each child of a node, such as its keys if the node is a dict."""
     (node_type, fields), count = tree.node_data(), len(tree.children())
     names = fields if node_type is dict else getattr(node_type, "_fields", ())
-    names = names or _list_fields(node_type, is_static=False)
+    names = names or _list_fields(node_type, wants_static=False)
     return names if len(names) == count else range(count)
 
 
 def name_static_fields(node_type: Any, count: int) -> Sequence[str]:
     """Return a name for each static field of a class of nodes."""
-    names = _list_fields(node_type, is_static=True)
+    names = _list_fields(node_type, wants_static=True)
     return names if len(names) == count else [f"static field {n}" for n in range(count)]
 
 
-def _list_fields(node_type: Any, is_static: bool) -> list[str]:
+def _list_fields(node_type: Any, wants_static: bool) -> list[str]:
     if not dataclasses.is_dataclass(node_type):
         return []
     return [
         field.name
         for field in dataclasses.fields(node_type)
         # JAX and equinox mark static fields by "static", and flax by "pytree_node"
-        if bool(field.metadata.get("static") or not field.metadata.get("pytree_node", True)) == is_static
+        if bool(field.metadata.get("static") or not field.metadata.get("pytree_node", True)) == wants_static
     ]
 
 

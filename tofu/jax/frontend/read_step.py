@@ -24,14 +24,7 @@ from tofu.jax.frontend.blocks import divide_into_blocks
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step
 from tofu.jax.frontend.loop_sums import hoist_sums
 from tofu.jax.frontend.names import UniqueNames, find_user_scope, name_arguments, name_parameters
-from tofu.jax.frontend.static_leaves import (
-    NUMBERS,
-    Structure,
-    check_leaf_types,
-    flatten_arrays,
-    is_static,
-    takes_static_numbers,
-)
+from tofu.jax.frontend.static_leaves import NUMBERS, Structure, check_leaf_types, flatten_arrays, takes_static_numbers
 from tofu.jax.frontend.trace import Traced, trace_step
 from tofu.jax.frontend.trees import are_alike, check_tree
 from tofu.jax.frontend.value_types import find_dtype
@@ -145,7 +138,7 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
     for name, argument in zip(name_parameters(function, len(arguments)), arguments, strict=True):
         check_tree(name, argument)
     leaves, structure = flatten_arrays(arguments, static_numbers)
-    all_names = name_arguments(function, arguments, is_static)
+    all_names = name_arguments(function, arguments)
     names = structure.pick(all_names)
     check_leaf_types(names, leaves)
     try:

@@ -28,7 +28,6 @@ from tofu.jax.frontend.static_leaves import (
     flatten_argument,
     flatten_arrays,
     is_array,
-    is_static,
 )
 from tofu.jax.frontend.trees import check_tree, rebuild
 from tofu.jax.frontend.value_types import ValueType, read_type
@@ -66,7 +65,7 @@ def trace_step(
         check_tree("result", results)
         arrays, structure = flatten_arrays(results, static_numbers)
         if not all(map(is_array, arrays)):
-            check_leaf_types(structure.pick(name_leaves("result", results, is_static)), arrays)
+            check_leaf_types(structure.pick(name_leaves("result", results)), arrays)
         structures.append(structure)
         return arrays
 

@@ -6,7 +6,7 @@ axis of the device grid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
 from tofu.errors import UnsupportedError
-from tofu.jax.frontend.control_flow import list_bodies
+from tofu.jax.frontend.control_flow import list_bodies, walk_equations
 from tofu.jax.frontend.versions import find_line
 from tofu.jax.kernels.versions import outside_mesh, read_shard_map, replace_by_call, rewrite_jaxpr
 
@@ -30,7 +30,8 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
     """
     body, sizes, *specs = read_shard_map(equation)
     # An axis of one device needs no batch axis.
-    sizes = {axis: size for axis, size in sizes.items() if size > 1 or _names_axis(body.jaxpr, axis)}
+    named_axes = set(_list_named_axes(body.jaxpr))
+    sizes = {axis: size for axis, size in sizes.items() if size > 1 or axis in named_axes}
     operand_specs, result_specs = (
         [[[n for n in names if n in sizes] for names in spec] for spec in each] for each in specs
     )
@@ -90,22 +91,13 @@ def _inline_equation(equation: Any) -> list[Any]:
 
 
 def _has_shard_map(jaxpr: Jaxpr) -> bool:
-    return any(
-        eqn.primitive.name == "shard_map" or any(_has_shard_map(body.jaxpr) for body in list_bodies(eqn.params))
-        for eqn in jaxpr.eqns
-    )
+    return any(equation.primitive.name == "shard_map" for equation in walk_equations(jaxpr))
 
 
-def _names_axis(jaxpr: Jaxpr, axis: str) -> bool:
-    return any(
-        any(axis in _list_names(eqn.params.get(name, ())) for name in AXIS_PARAMETERS)
-        or any(_names_axis(body.jaxpr, axis) for body in list_bodies(eqn.params))
-        for eqn in jaxpr.eqns
-    )
-
-
-def _list_names(value: Any) -> list[str]:
-    return [name for name in (value if isinstance(value, tuple) else (value,)) if isinstance(name, str)]
+def _list_named_axes(jaxpr: Jaxpr) -> Iterator[Any]:
+    for equation in walk_equations(jaxpr):
+        for value in (equation.params.get(name, ()) for name in AXIS_PARAMETERS):
+            yield from value if isinstance(value, tuple) else (value,)
 
 
 def _divide_into_blocks(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:

@@ -12,17 +12,17 @@ Each worker runs the same body over a smaller grid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import lcm, prod
 from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from tofu.errors import DescriptionError
-from tofu.jax.frontend.control_flow import list_bodies
+from tofu.jax.frontend.control_flow import walk_equations
 from tofu.jax.frontend.equations import Equation
 from tofu.jax.kernels.call import KernelCall
 from tofu.jax.kernels.rule import Dimension, Shape, SplitRule
@@ -70,7 +70,11 @@ class _PallasCall:
         self.num_inputs = len(self.blocks) - self.mapping.num_outputs
         self.num_leading = sum(not isinstance(size, int) for size in self.grid) + self.mapping.num_index_operands
         body_axes = [n for n in range(len(self.grid)) if n not in self.mapping.vmapped_dims]
-        self.axes_read_by_body = frozenset(body_axes[n] for n in _list_grid_reads(self.parameters["jaxpr"]))
+        self.axes_read_by_body = frozenset(
+            body_axes[inner.params["axis"]]
+            for inner in walk_equations(self.parameters["jaxpr"])
+            if inner.primitive.name in ("program_id", "num_programs")
+        )
 
     def make_kernel(self, shapes: Sequence[Shape], line: object) -> KernelCall:
         dimensions: list[list[Dimension]] = [[()] * len(block.shape) for block in self.blocks]
@@ -177,14 +181,6 @@ class _PallasCall:
             f"the Pallas kernel {name} at {line} cannot be split. {why[:1].upper()}{why[1:]}. Describe the function that calls it, as in "
             '@tofu.jax.describe("b _, b _ -> b _") (docs/add-operator.md)'
         )
-
-
-def _list_grid_reads(jaxpr: Jaxpr) -> Iterator[int]:
-    for equation in jaxpr.eqns:
-        if equation.primitive.name in ("program_id", "num_programs"):
-            yield equation.params["axis"]
-        for body in list_bodies(equation.params):
-            yield from _list_grid_reads(body.jaxpr)
 
 
 def _extract_dimension_map(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[int]]:

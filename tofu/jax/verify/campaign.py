@@ -10,18 +10,22 @@ from importlib import import_module
 from typing import Any
 
 import jax
+import numpy as np
 
+from tdl_ops.jax import DESCRIPTIONS, WHOLE
 from tdl_ops.jax.case import PrimitiveCase
 from tofu.errors import InternalError
 from tofu.host.processes import map_in_processes
 from tofu.jax.frontend.equations import Step
 from tofu.jax.frontend.versions import in_double_precision, with_plain_tracebacks
-from tofu.jax.verify.missing import find_missing
 from tofu.jax.verify.nodes import EquationCase, list_signatures, make_node, trace_case
-from tofu.jax.verify.primitives import VerifiedEquation, verify_node
+from tofu.jax.verify.primitives import VerifiedEquation, analyse_node, verify_node
 from tofu.verification.cases import import_cases
-from tofu.verification.missing import Explanation, Missing, separate_explained
+from tofu.verification.cuts import Cut, Geometry, Role, find_cut, list_geometries
+from tofu.verification.kernel import Array
+from tofu.verification.missing import Explanation, Missing, find_uncovered, separate_explained
 from tofu.verification.report import NodeReport
+from tofu.verification.windows import list_window_geometries
 
 EXPLANATIONS = (
     Explanation(
@@ -122,7 +126,9 @@ def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, se
             try:
                 node = _make_node(case, number, seed)
                 result = verify_node(node)
-                missing_strategies += _find_missing(node, case, number, seed) if search and not result.problems else ()
+                missing_strategies += (
+                    _find_missing_in_all_draws(node, case, number, seed) if search and not result.problems else ()
+                )
             except Exception as error:  # the case cannot be run, or a description cannot be executed
                 result = _report_failure(case, error)
             results.append(result)
@@ -132,12 +138,42 @@ def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, se
     return CaseReport(case.name, tuple(results), missing, explained)
 
 
-def _find_missing(node: EquationCase, case: PrimitiveCase, number: int, seed: int) -> Iterable[Missing]:
+def _find_missing(node: EquationCase) -> tuple[Missing, ...]:
+    """Return the correct splits of a JAX operation that are missing in its description.
+
+    Return () for element-wise equations, loops, branches, and kernels that are described by a split rule, such as
+    "b h _ -> b h _".
+    """
+    access = analyse_node(DESCRIPTIONS[node.op], node)
+    if access.elementwise or node.op in WHOLE or "call" in node.equation.params:
+        return ()
+    floating_inputs = [n for n, array in enumerate(node.inputs) if array.dtype.kind == "f"]
+    geometries = [*list_geometries(node, ()), *list_window_geometries(node, floating_inputs, ())]
+    # A constant output is exact however its operands are split.
+    is_informative = [bool(np.any(output)) for output in node.outputs]
+    cuts_or_none = (_try_geometry(node, geometry, is_informative) for geometry in geometries)
+    cuts = (cut for cut in cuts_or_none if cut is not None)
+    return tuple(Missing(node.op, cut) for cut in find_uncovered(cuts, access, is_informative))
+
+
+def _try_geometry(node: EquationCase, geometry: Geometry, is_informative: Sequence[bool]) -> Cut | None:
+    def run_part(split: int, part: int) -> Sequence[Array] | None:
+        inputs = [geometry.cut_input(n, array, split, part) for n, array in enumerate(node.inputs)]
+        shapes = geometry.pieces[split][part]
+        results = node.try_run(geometry.shrink(node.values, split, part), inputs, shapes)
+        return None if results is None or tuple(array.shape for array in results) != shapes else results
+
+    inputs: list[Role] = [("input", n) for n in range(len(node.inputs))]
+    outputs: list[Role] = [("output", n) for n in range(len(node.outputs))]
+    return find_cut(geometry, node.outputs, (inputs, outputs), is_informative, run_part)
+
+
+def _find_missing_in_all_draws(node: EquationCase, case: PrimitiveCase, number: int, seed: int) -> Iterable[Missing]:
     # For a single draw of random inputs, a strategy may be exact by chance.
-    missing_strategies = find_missing(node)
+    missing_strategies = _find_missing(node)
     for draw in range(1, DRAWS):
         missing_strategies = missing_strategies and tuple(
-            missing for missing in find_missing(_make_node(case, number, seed + draw)) if missing in missing_strategies
+            missing for missing in _find_missing(_make_node(case, number, seed + draw)) if missing in missing_strategies
         )
     return missing_strategies
 

@@ -38,16 +38,6 @@ def add(x: Any, y: Any, out: Any) -> None:
     out[...] = jnp.sin(x[...]) + y[...]
 
 
-def multiply(x: Any, y: Any, out: Any) -> None:
-    """Compute a block of `x @ y`. Each step along axis 2 of the grid (loop nest) adds the product of two blocks."""
-
-    @pl.when(pl.program_id(2) == 0)  # type: ignore[untyped-decorator]
-    def _() -> None:
-        out[...] = jnp.zeros_like(out)
-
-    out[...] += x[...] @ y[...]
-
-
 def attend_to_shared(q: Any, k: Any, v: Any, out: Any) -> None:
     """Compute the attention of one head."""
     out[...] = jax.nn.softmax(q[...] @ k[...].T) @ v[...]
@@ -116,24 +106,6 @@ def attention(is_heads_first: bool = False, has_bias: bool = False) -> Any:
 
 
 CASES = [
-    PrimitiveCase(
-        "kernel, cell by cell",
-        tile(add, (3, 2), [((2, 4), lambda i, j: (i, j))] * 2, ((2, 4), lambda i, j: (i, j)), (6, 8)),
-        (6, 8),
-        (6, 8),
-    ),
-    PrimitiveCase(
-        "kernel, product of blocks",
-        tile(
-            multiply,
-            (2, 3, 2),
-            [((4, 3), lambda i, j, k: (i, k)), ((3, 2), lambda i, j, k: (k, j))],
-            ((4, 2), lambda i, j, k: (i, j)),
-            (8, 6),
-        ),
-        (8, 6),
-        (6, 6),
-    ),
     PrimitiveCase(
         "kernel, attention, shared heads",
         tile(

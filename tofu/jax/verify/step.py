@@ -23,6 +23,7 @@ from tofu.host.host_memory import read_free_bytes
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.names import name_arguments, name_leaves
 from tofu.jax.frontend.read_step import read_step
+from tofu.jax.frontend.static_leaves import Structure, flatten_arrays
 from tofu.jax.frontend.versions import in_precision
 from tofu.jax.hosts import list_devices
 from tofu.jax.memory import predict_one_device
@@ -139,20 +140,16 @@ def _is_wider(drawn_arguments: Sequence[Any], arguments: Sequence[Any]) -> bool:
 
 
 def _run_on_one_device(step: Any, arguments: Sequence[Any]) -> Any:
-    leaves, tree = jax.tree.flatten(list(arguments))
-    array_positions = [n for n, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, np.ndarray, np.generic))]
-    results: list[Any] = []
+    arrays, tree = flatten_arrays(tuple(arguments), static_numbers=True)
+    structures: list[Structure] = []
 
     def run(arrays: Sequence[Any]) -> list[Any]:
-        leaf_by_position = dict(enumerate(leaves)) | dict(zip(array_positions, arrays, strict=True))
-        result_leaves, structure = jax.tree.flatten(step(*jax.tree.unflatten(tree, leaf_by_position.values())))
-        results[:] = result_leaves, structure
-        return [leaf for leaf in result_leaves if isinstance(leaf, jax.Array)]
+        results, structure = flatten_arrays(step(*tree.unflatten(arrays)), static_numbers=True)
+        structures.append(structure)
+        return results
 
-    arrays = iter(jax.jit(run)([leaves[n] for n in array_positions]))
-    result_leaves, structure = results
-    results_with_arrays = [next(arrays) if isinstance(leaf, jax.Array) else leaf for leaf in result_leaves]
-    return jax.tree.unflatten(structure, results_with_arrays)
+    results = jax.jit(run)(arrays)
+    return structures[-1].unflatten(results)
 
 
 def _is_number(value: Any) -> bool:
