@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import tofu
 from tdl_ops.mxnet import DESCRIPTIONS
 from tests.command_line.calls import assert_refused, run
 from tofu.command_line import operators as operator_commands
-from tofu.mxnet.verify import Case, verify_case
+from tofu.mxnet.verify import Case
 from tofu.mxnet.verify.record import RecordEntry, digest_of
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +28,6 @@ def test_ops_lists_every_operator():
 def test_ops_filters_by_patterns_and_suggests_names():
     found = {line.split()[0] for line in run("ops", "Conv*").output.split("\n\n")[0].splitlines()[1:]}
     assert found == {"Convolution", "Convolution_v1"}
-    assert_refused(run("ops", "Convolution", "Poolign"), "has Poolign in its name; did you mean Pooling")
 
 
 def test_ops_as_json_has_the_totals():
@@ -84,11 +82,6 @@ def erfinv(data):
 """
 
 
-def test_unknown_operators_and_modules_are_refused(capfd):
+def test_unknown_operators_are_refused_before_mxnet_runs(capfd):
     assert_refused(run("verify", "Convolutoin"), "no built-in case of Convolutoin", "did you mean Convolution")
-    assert_refused(
-        run("verify", "tanh", "--module", "no_such_module"), "--module no_such_module", "No module named", "without .py"
-    )
-    assert capfd.readouterr().err == "", "MXNet runs nothing"
-    with pytest.raises(tofu.UnsupportedError, match="MXNet has no operator Convolutoin; did you mean Convolution"):
-        verify_case(Case("Convolutoin", {}, [(2, 3)]))
+    assert capfd.readouterr().err == ""

@@ -9,8 +9,7 @@ from tests.command_line.calls import run
 from tests.models.plain import mlp
 from tofu.errors import InfeasibleError
 from tofu.mxnet.calibration import calibrate as calibration
-from tofu.plan import Plan
-from tofu.simulation import list_machines, read_machine
+from tofu.simulation import read_machine
 from tofu.simulation.machine import FOLDER
 
 
@@ -34,15 +33,6 @@ def test_simulate_writes_a_trace_and_a_plot(model, tmp_path):
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("command", ["advise", "simulate"])
-@pytest.mark.parametrize("given", [(), ("--machine", "8xT4")])
-def test_a_missing_or_unknown_machine_is_refused_with_those_that_exist(command, given):
-    refused = run(command, "no-symbol.json", *given)
-    assert refused.exit_code == 1
-    assert "8xT4" in refused.output if given else "--machine is missing" in refused.output
-    assert f"Known machines are {', '.join(list_machines())}" in refused.output
-
-
 def test_advise_gives_whole_reasons_and_explains_its_table(tmp_path):
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=64, name="fc")
     net.save(str(tmp_path / "fc-symbol.json"))
@@ -57,15 +47,6 @@ def test_advise_gives_whole_reasons_and_explains_its_table(tmp_path):
     assert f"4 workers, data parallelism, does not apply: {first}" in result.output
     assert "\nRange: " in result.output
     assert "\nReplicas within memory: " in result.output
-
-
-def test_advise_prints_a_table_and_a_verdict(model, tmp_path):
-    saved = tmp_path / "plan.json"
-    result = run("advise", *model, "--machine", "8xV100", "--over", "2", "--save", str(saved))
-    assert result.exit_code == 0, result.output
-    assert "data parallelism" in result.output
-    assert "Do not partition" in result.output or Plan.from_json(saved.read_text()).workers == 2
-    assert "Train on" in result.output or not saved.exists()
 
 
 def test_calibrate_writes_a_machine_that_simulate_reads(model, tmp_path, monkeypatch):

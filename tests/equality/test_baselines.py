@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-import mxnet as mx
 import pytest
 
 from tests.equality.comparison import compare_split
@@ -8,8 +7,7 @@ from tests.models.paper import rnn, transformer
 from tests.models.plain import PlainModel, residual_cnn
 from tests.shared.random_plans import random_plan
 from tests.shared.training import bind_partitioned
-from tofu.errors import PlanError
-from tofu.plan import REPLICATION_LIMIT_BYTES, Plan
+from tofu.plan import Plan
 from tofu.search.algorithms import BASELINES
 from tofu.search.choices import name_tensors
 from tofu.search.cost import list_worth_keeping, list_worth_rereading
@@ -37,24 +35,6 @@ def test_baselines_equal_one_device(name, algorithm):
     assert executor.partition.plan.algorithm == algorithm
 
 
-def wide_mlp() -> PlainModel:
-    """Return a model with more activations than weights. Both are too large to be replicated by default."""
-    net = mx.sym.Variable("data")
-    for i in range(2):
-        net = mx.sym.FullyConnected(net, num_hidden=128, name=f"fc{i}")
-        net = mx.sym.Activation(net, act_type="tanh", name=f"act{i}")
-    net = mx.sym.FullyConnected(net, num_hidden=10, name="out")
-    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (256, 128)}, 10)
-
-
-def test_plans_with_room_to_replicate_equal_one_device():
-    model = wide_mlp()
-    executor = compare_split(model, WORKERS, steps=STEPS, memory_limit="1 GB")
-    plan, large = executor.partition.plan, executor.partition.graph.tensors
-    assert any(None in plan.tensors[t.name] for t in large if t.size_bytes >= REPLICATION_LIMIT_BYTES)
-    assert plan.communication_bytes < bind_partitioned(model, WORKERS, "float64").partition.plan.communication_bytes
-
-
 @pytest.mark.parametrize(("name", "workers"), [("transformer", 4), ("rnn", 3), ("residual_cnn", 4)])
 def test_plans_that_keep_fetched_tensors_equal_one_device(name, workers):
     model = MODELS[name]()
@@ -76,14 +56,3 @@ def test_plans_that_reread_tensors_equal_one_device():
     executor = compare_split(model, workers, steps=STEPS, plan=reread)
     assert executor.partition.plan.reread == worth
     assert executor.partition.plan.communication_bytes > sharing.plan.communication_bytes
-
-
-def test_invalid_kept_and_reread_tensors_are_named():
-    model = MODELS["residual_cnn"]()
-    partition = bind_partitioned(model, 2, "float64").partition
-    with pytest.raises(PlanError, match="nothing is kept, but not in the graph"):
-        bind_partitioned(model, 2, "float64", replace(partition.plan, kept=("nothing",)))
-    with pytest.raises(PlanError, match="nothing is read again, but not in the graph"):
-        bind_partitioned(model, 2, "float64", replace(partition.plan, reread=("nothing",)))
-    with pytest.raises(PlanError, match=r"kept or read again, not both:\n.*data"):
-        bind_partitioned(model, 2, "float64", replace(partition.plan, kept=("data",), reread=("data",)))

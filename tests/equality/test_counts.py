@@ -6,7 +6,6 @@ import pytest
 
 import tofu
 from tests.equality.comparison import compare_symbols
-from tofu.errors import PlanError
 from tofu.mxnet.compare.values import draw_values
 
 RNG = np.random.RandomState(0)
@@ -45,13 +44,6 @@ def test_places_are_read_as_the_forward_operator_counted_them(make, workers, axe
     compare_symbols(symbol, split, shapes, values, {"data": "write", "scale_weight": "write"}, 1e-13)
 
 
-@pytest.mark.parametrize(("make", "axis", "other"), [(pooled_regions, "c", "r"), (chosen_boxes, "b0", None)])
-def test_a_gradient_is_split_as_its_operator(make, axis, other):
-    net, shapes, _ = make()
-    with pytest.raises(PlanError, match=r"one_backward to .*, but they share one choice"):
-        tofu.partition(mx.sym.MakeLoss(net), 2, hints={"one": axis, "one_backward": other}, **shapes)
-
-
 @pytest.mark.parametrize(
     ("dtype", "axis", "tolerance"), [("float16", 0, 1e-2), ("float32", 0, 1e-5), ("float64", 1, 1e-13)]
 )
@@ -68,31 +60,26 @@ def test_sequence_last_without_lengths_reads_no_scratch_memory(dtype, axis, tole
 
 
 SAMPLES, BOXES = 5, 3
-SETTINGS = {"rpn_post_nms_top_n": BOXES, "scales": (1,), "ratios": (0.5, 1), "rpn_min_size": 2}
 SHAPES = {"data": (SAMPLES, 4, 4, 4), "deltas": (SAMPLES, 8, 4, 4), "info": (SAMPLES, 3)}
 
 
-def double(name, **known):
-    return mx.sym.Variable(name, dtype="float64", **known)
-
-
-def single(value):
-    return mx.sym.Cast(value, dtype="float32")
-
-
-def propose(op, **more):
-    """Return a model that pools regions in the boxes that `op` proposes."""
-    data = mx.sym.broadcast_mul(double("data"), double("scale_weight", shape=(1, 4, 1, 1)))
-    found = op(single(data), single(double("deltas")), single(double("info")), name="boxes", **SETTINGS, **more)
+def propose(**more):
+    """Return a model that pools regions in the boxes that MultiProposal proposes in single precision."""
+    inputs = {name: mx.sym.Variable(name, dtype="float64") for name in SHAPES}
+    scale = mx.sym.Variable("scale_weight", shape=(1, 4, 1, 1), dtype="float64")
+    inputs["data"] = mx.sym.broadcast_mul(inputs["data"], scale)
+    settings = {"rpn_post_nms_top_n": BOXES, "scales": (1,), "ratios": (0.5, 1), "rpn_min_size": 2, **more}
+    singles = [mx.sym.Cast(value, dtype="float32") for value in inputs.values()]
+    found = mx.sym.contrib.MultiProposal(*singles, name="boxes", **settings)
     boxes = mx.sym.Cast(found[0] if more else found, dtype="float64")
-    pooled = mx.sym.ROIPooling(data, boxes, pooled_size=(2, 2), spatial_scale=1 / 16, name="pool")
+    pooled = mx.sym.ROIPooling(inputs["data"], boxes, pooled_size=(2, 2), spatial_scale=1 / 16, name="pool")
     outputs = [mx.sym.MakeLoss(mx.sym.sin(pooled)), mx.sym.BlockGrad(boxes, name="numbered")]
     return mx.sym.Group([*outputs, mx.sym.BlockGrad(found[1])] if more else outputs)
 
 
 @pytest.mark.parametrize(("workers", "more"), [(2, {"output_score": True}), (3, {})])
 def test_boxes_have_the_numbers_of_their_samples(workers, more):
-    symbol = propose(mx.sym.contrib.MultiProposal, **more)
+    symbol = propose(**more)
     split = tofu.partition(symbol, workers, hints={"boxes": "b"}, **SHAPES)
     assert split.plan.operators["boxes"] == ("b",)
     given = {"info": np.tile([64.0, 64.0, 1.0], (SAMPLES, 1))}
@@ -100,10 +87,3 @@ def test_boxes_have_the_numbers_of_their_samples(workers, more):
     requests = {"data": "write", "scale_weight": "write", "deltas": "write"}
     expected = compare_symbols(symbol, split, SHAPES, values, requests, 1e-13)
     np.testing.assert_array_equal(expected.outputs["numbered_output"][:, 0], np.repeat(np.arange(SAMPLES), BOXES))
-
-
-def test_proposals_of_one_sample_are_not_split():
-    symbol = propose(mx.sym.contrib.Proposal)
-    shapes = {name: (1, *shape[1:]) for name, shape in SHAPES.items()}
-    with pytest.raises(PlanError, match="boxes"):
-        tofu.partition(symbol, 2, hints={"boxes": "b"}, **shapes)

@@ -4,7 +4,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 
-from tests.equality.comparison import compare_split, list_operators, spread_workers
+from tests.equality.comparison import compare_split, spread_workers
 from tests.models.applications import APPLICATIONS
 from tests.models.normalized import NORMALIZED
 from tests.models.paper import transformer
@@ -78,24 +78,3 @@ def test_an_unread_first_output_is_computed():
     net = mx.sym.FullyConnected(net, num_hidden=5, name="out")
     model = PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (5, 6)}, 5)
     compare_split(model, 6, {"norm": ("b", None), "norm_output0": (2, 0)}, steps=3)
-
-
-@pytest.mark.parametrize(
-    ("attributes", "label", "axis"),
-    [
-        ({"multi_output": True, "use_ignore": True, "ignore_label": 2, "grad_scale": 3}, (3, 7, 6), "b"),
-        ({"multi_output": True, "use_ignore": True, "ignore_label": 2}, (3, 7, 6), "s0"),
-        ({"multi_output": True, "smooth_alpha": 0.1}, (3, 42), "b"),
-        ({"preserve_shape": True, "use_ignore": True, "ignore_label": 0, "smooth_alpha": 0.1}, (3, 5, 7), "b1"),
-    ],
-)
-def test_gradients_divided_by_the_number_of_valid_labels(attributes, label, axis):
-    """MXNet's kernel would count only the labels of its shard.
-
-    There is no bias, because its gradient cancels to 1e-9 of its terms, and MXNet's last digits vary from run to run.
-    """
-    net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=5, no_bias=True, name="conv")
-    loss = mx.sym.SoftmaxOutput(net, normalization="valid", name="softmax", **attributes)
-    model = PlainModel(loss, {"data": (3, 4, 7, 6), "softmax_label": label}, 5)
-    executor = compare_split(model, 3, {"softmax_backward": axis}, steps=3)
-    assert "_tofu_softmax_output_gradient_by_count" in list_operators(executor)

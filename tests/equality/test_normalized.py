@@ -11,9 +11,7 @@ from tests.models.normalized import resnet_v2
 from tests.models.plain import PlainModel
 from tests.shared.random_plans import feasible_axes
 from tests.shared.training import (
-    all_shapes,
     bind_partitioned,
-    input_names,
     largest_error,
     random_values,
     run_partitioned,
@@ -21,7 +19,6 @@ from tests.shared.training import (
     weight_error,
 )
 from tofu.compare.numbers import compare_numbers, relative_error
-from tofu.errors import PlanError
 from tofu.mxnet.compare.runs import run_step
 from tofu.mxnet.compare.values import draw_values
 from tofu.plan import Plan
@@ -124,24 +121,6 @@ def test_a_mean_a_thousand_times_the_deviation(axes, dtype):
         assert relative_error(single_states["bn_moving_var"], exact_states["bn_moving_var"]) < 1e-2
 
 
-@pytest.mark.parametrize(("axes", "workers"), [("b", 3), ("y0", 5)])
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
-def test_moving_statistics_of_odd_parts(dtype, tolerance, workers, axes):
-    momentum, steps = 0.75, 5
-    model = one_layer({"fix_gamma": False, "eps": 0.125, "momentum": momentum}, (7, 3, 9, 5))
-    values = random_values(model, dtype)
-    _, expected = run_single(model, values, dtype, steps)
-    executor = bind_partitioned(model, workers, dtype, hints=split(axes))
-    assert "_tofu_batch_norm_backward_apply" in list_operators(executor)
-    _, found, _ = run_partitioned(executor, values, steps)
-    check_states_are_equal(executor)
-    kept = momentum**steps
-    for name, statistic in (("bn_moving_mean", np.mean), ("bn_moving_var", np.var)):
-        of_data = statistic(values["data"].astype("float64"), axis=(0, 2, 3))
-        assert relative_error(found[name], kept * values[name] + (1 - kept) * of_data) < tolerance
-        assert relative_error(found[name], expected[name]) < tolerance
-
-
 def test_a_plan_names_the_operators_of_the_model():
     model = resnet_v2()
     executor = bind_partitioned(model, 4, "float64", hints={"bn_data": "b", "bn0a_backward": "c"})
@@ -155,14 +134,6 @@ def test_a_plan_names_the_operators_of_the_model():
     whole = {name: rounds for name, rounds in plan.tensors.items() if "/" not in name}
     again = bind_partitioned(model, 4, "float64", replace(plan, tensors=whole))
     assert again.partition.plan.communication_bytes == plan.communication_bytes
-
-
-def test_a_state_split_unlike_its_writer_is_refused():
-    model = one_layer({})
-    plan = bind_partitioned(model, 2, "float64", hints=split("b")).partition.plan
-    tensors = {**plan.tensors, "bn_moving_mean": (0,)}
-    with pytest.raises(PlanError, match="operator bn_backward writes tensor bn_moving_mean in place"):
-        bind_partitioned(model, 2, "float64", replace(plan, tensors=tensors))
 
 
 def test_global_statistics_may_be_read_by_other_workers():
@@ -208,32 +179,9 @@ def test_unread_outputs_are_not_computed():
     assert "BatchNorm" not in partitioned.execution_symbol.tojson()
 
 
-def test_the_search_lowers_batch_norm_if_that_is_cheaper():
-    net = mx.sym.Variable("data")
-    for i in range(2):
-        net = mx.sym.Convolution(net, kernel=(3, 3), pad=(1, 1), num_filter=4, no_bias=True, name=f"conv{i}")
-        net = mx.sym.BatchNorm(net, fix_gamma=False, name=f"bn{i}")
-    net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=3, name="fc")
-    model = PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (32, 3, 8, 8)}, 3)
-    executor = bind_partitioned(model, 4, "float32")
-    assert "_tofu_batch_norm_apply" in list_operators(executor)
-    weights = sum(np.prod(shape) for name, shape in all_shapes(model).items() if name not in input_names(model))
-    assert executor.partition.plan.communication_bytes < 4 * 4 * 3 * 4 * weights
-
-
 def one_line_operator(build, shape=(6, 5, 8)) -> PlainModel:
     net = mx.sym.FullyConnected(build(mx.sym.Variable("data")), num_hidden=5, name="fc")
     return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": shape}, 5)
-
-
-@pytest.mark.parametrize("axes", [("k", "k"), ("i0", "k"), ("k", "i0"), ("i0", "i0")], ids=str)
-@pytest.mark.parametrize("axis", [-1, 1])
-def test_layer_norm_along_its_own_dimension(axis, axes):
-    model = one_line_operator(lambda data: mx.sym.LayerNorm(10 * data, axis=axis, eps=1e-3, name="ln"))
-    executor = compare_split(model, 4, {"ln": axes, "ln_backward": axes}, steps=3)
-    assert executor.partition.plan.operators["ln"] == axes
-    assert ("_tofu_layer_norm_apply" in list_operators(executor)) == ("k" in axes)
-    check_inference(model, executor)
 
 
 @pytest.mark.parametrize("axes", [("k", "k"), ("i0", "k"), ("k", "i0"), ("i0", "i0")], ids=str)

@@ -20,32 +20,6 @@ def test_a_language_model_split_by_its_vocabulary():
     compare_axes(stacked("lstm", "float64"), 4, axes, parts)
 
 
-@pytest.mark.parametrize(
-    ("attributes", "data", "label"),
-    [
-        ({"normalization": "batch", "smooth_alpha": 0.1, "use_ignore": True, "ignore_label": 2}, (5, 4), (5,)),
-        ({"preserve_shape": True, "grad_scale": 3, "smooth_alpha": 0.2}, (4, 3, 2), (4, 3)),
-        ({"multi_output": True, "normalization": "batch", "use_ignore": True}, (3, 4, 2, 3), (3, 2, 3)),
-        ({"multi_output": True, "grad_scale": 2}, (3, 4, 2, 3), (3, 6)),
-        ({"multi_output": True}, (5, 4), (5,)),
-        ({"normalization": "valid", "use_ignore": True, "ignore_label": 2}, (5, 4), (5,)),
-        ({"multi_output": True, "normalization": "valid", "use_ignore": True}, (3, 4, 2, 3), (3, 6)),
-    ],
-)
-def test_labels_of_classes_that_are_split(attributes, data, label):
-    net = mx.sym.Variable("data")
-    if attributes.get("multi_output") and len(data) > 2:
-        net = mx.sym.Convolution(net, kernel=(1, 1), num_filter=7, name="scores")
-    else:
-        net = mx.sym.FullyConnected(net, num_hidden=7, flatten=False, name="scores")
-    model = PlainModel(
-        mx.sym.SoftmaxOutput(net, name="softmax", **attributes), {"data": data, "softmax_label": label}, 7
-    )
-    axes = {"softmax": "k", "softmax_backward": "k"}
-    gradient = "_tofu_softmax_output_gradient" + ("_by_count" if attributes.get("normalization") == "valid" else "")
-    compare_axes(model, 3, axes, {"_tofu_softmax_output_apply", gradient})
-
-
 @pytest.mark.parametrize("attributes", [{"axis": 1}, {"axis": -1, "mode": "wrap"}, {"axis": 0}])
 def test_lookups_of_indices_out_of_range(attributes):
     table = mx.sym.Variable("table_weight", shape=(7, 6, 5), dtype="float64")
@@ -54,27 +28,6 @@ def test_lookups_of_indices_out_of_range(attributes):
     model = PlainModel(mx.sym.MakeLoss(mx.sym.square(taken)), {"data": (4, 5)}, 5)
     axes = {"take": "v", "take_backward": "v"}
     compare_axes(model, 3, axes, {"_tofu_take", "_tofu_take_backward"})
-
-
-@pytest.mark.parametrize(("axis", "dtype"), [(1, "float64"), (0, "int32")])
-def test_lookups_in_raise_mode(axis, dtype):
-    """Each worker lets MXNet's own kernel find indices out of range."""
-    table = mx.sym.Variable("table_weight", shape=(7, 6, 5), dtype="float64")
-    rows = 3 * mx.sym.sigmoid(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="rows"))
-    taken = mx.sym.take(table, mx.sym.cast(rows, dtype=dtype), name="take", axis=axis, mode="raise")
-    model = PlainModel(mx.sym.MakeLoss(mx.sym.square(taken)), {"data": (4, 5)}, 5)
-    compare_axes(model, 3, {"take": "v", "take_backward": "v"}, {"take", "_tofu_take", "_tofu_take_backward"})
-
-
-@pytest.mark.parametrize(("shape", "dtype"), [((1, 3), "float64"), ((1, 2, 3), "int32")])
-def test_rows_gathered_from_a_table_that_is_split(shape, dtype):
-    table = mx.sym.Variable("table_weight", shape=(8, 6), dtype="float64")
-    indices = mx.sym.Cast(mx.sym.Variable("indices"), dtype=dtype)
-    loss = mx.sym.MakeLoss(mx.sym.square(mx.sym.gather_nd(table, indices, name="rows")))
-    given = {"indices": np.arange(7, 7 - np.prod(shape), -1).reshape(shape)}
-    model = PlainModel(loss, {"indices": shape}, 8, given=given)
-    axes = {"rows": "v", "rows_backward": "v", "table_weight": 0}
-    compare_axes(model, 4, axes, {"gather_nd", "_tofu_take", "_tofu_take_backward"})
 
 
 @pytest.mark.parametrize(("row", "found"), [(-1, 7), (-8, 0), (2.7, 2), (8, None), (-9, None)])
@@ -98,18 +51,6 @@ def test_elements_taken_from_lines_that_are_split():
     compare_axes(model, 3, {"taken": "v", "scores": "h"}, {"_tofu_pick"})
 
 
-@pytest.mark.parametrize("attributes", [{"axis": 1, "keepdims": True}, {"axis": -1, "mode": "wrap"}])
-def test_classes_picked_by_labels(attributes):
-    scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=7, flatten=False, name="scores")
-    scores = scores if attributes["axis"] < 0 else mx.sym.transpose(scores, axes=(0, 2, 1))
-    data = mx.sym.log_softmax(scores, name="log", axis=attributes["axis"])
-    labels = 3 * mx.sym.Variable("softmax_label") - 4
-    loss = mx.sym.MakeLoss(-mx.sym.pick(data, labels, name="pick", **attributes))
-    model = PlainModel(loss, {"data": (5, 3, 4), "softmax_label": (5, 3)}, 7)
-    axes = {"log": "k", "log_backward": "k", "pick": "v", "pick_backward": "v"}
-    compare_axes(model, 3, axes, {"_tofu_pick", "_tofu_pick_backward", "_tofu_log_softmax_apply"})
-
-
 @pytest.mark.parametrize("axis", [0, 1])
 def test_sequences_split_by_time(axis):
     cells = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, flatten=False, name="cells")
@@ -124,27 +65,6 @@ def test_sequences_split_by_time(axis):
     axes = {"masked": time, "masked_backward": time, "last": "v", "last_backward": "v"}
     parts = {"_tofu_sequence_mask", "_tofu_pick", "_tofu_pick_backward"}
     compare_axes(model, 3, axes, parts)
-
-
-@pytest.mark.parametrize(("axis", "split"), [(1, "i2"), (-1, "i1")])
-def test_a_softmax_with_lengths_is_split_by_its_other_dimensions(axis, split):
-    cells = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=5, flatten=False, name="cells")
-    lengths = np.arange(20).reshape(4, 5)[:, : 5 if axis == 1 else 3] % 4
-    known = mx.sym.Cast(mx.sym.Variable("lengths"), dtype="int32")
-    net = mx.sym.softmax(cells, known, use_length=True, axis=axis, temperature=0.7, name="weights")
-    loss = mx.sym.MakeLoss(mx.sym.square(mx.sym.sin(net) + cells))
-    model = PlainModel(loss, {"data": (4, 3, 6), "lengths": lengths.shape}, 5, given={"lengths": lengths})
-    for at in (split, "i0"):
-        compare_axes(model, 3, {"weights": at, "weights_backward": at}, {"softmax", "_backward_softmax"})
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
-def test_one_hot_of_classes_that_are_split(dtype):
-    scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=7, name="scores")
-    labels = mx.sym.Cast(4 * mx.sym.Variable("softmax_label") - 3, dtype=dtype)
-    wanted = mx.sym.one_hot(labels, depth=7, on_value=0.9, off_value=-0.1, dtype="float64", name="wanted")
-    model = PlainModel(mx.sym.MakeLoss(mx.sym.square(scores - wanted)), {"data": (5, 4), "softmax_label": (5,)}, 7)
-    compare_axes(model, 3, {"wanted": "k", "scores": "h"}, {"_tofu_one_hot"})
 
 
 @pytest.mark.parametrize(("dtype", "depth"), [("float32", (1 << 24) + 1), ("float16", (1 << 11) + 1), ("int32", 8)])

@@ -61,20 +61,3 @@ def test_programs_of_another_graph_are_refused():
         build_one(symbol, writer, names, operator_nodes=[0, 1, 2, 3, 4, -1])
     with pytest.raises(RuntimeError, match="one row for each operator and one column for each worker"):
         build_one(symbol, writer, names, attribute_index=np.zeros((6, 2), np.int32))
-
-
-def test_malformed_programs_are_refused():
-    writer = ProgramWriter(1)
-    writer.outputs = [(writer.variable(0, 0, (2,)), 0)]
-    symbol = mx.sym.Variable("data")
-    data = writer.encode()
-    build_one(symbol, writer, ["data"])
-    for wrong, message in [
-        (data[:-1], "ends in the middle of a node"),
-        (data[:6], "ends in the middle of a node"),
-        (np.append(data, 0), "goes on after its end"),
-        (data + 1, "not an encoded program"),
-    ]:
-        writer.encode = lambda wrong=wrong: wrong
-        with pytest.raises(ValueError, match=message):
-            build_one(symbol, writer, ["data"])

@@ -183,18 +183,6 @@ def test_a_fetch_adds_in_a_chain_of_gradients():
     assert seen == [b"base_output", b"region_output", b"copy_output"]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_large_regions(dtype):
-    rng = np.random.RandomState(0)
-    inputs = [random_array(rng, (70, 33, 67), dtype), random_array(rng, (64, 40, 70), dtype)]
-    pieces = [
-        ((0, 0, 0), (60, 33, 67), [(0, (10, 0, 0)), (1, (2, 3, 3))]),
-        ((60, 1, 0), (4, 32, 67), [(1, (0, 8, 0))]),
-    ]
-    result = run_fetch((64, 33, 67), inputs, pieces, -1, dtype)
-    np.testing.assert_array_equal(result, expected_region((64, 33, 67), inputs, pieces, -1, dtype))
-
-
 @pytest.mark.parametrize("dtype", ["uint8", "float64"])
 def test_regions_larger_than_caches_are_written_to_memory(dtype):
     """Rows begin and end anywhere, some are short, and some elements are in no piece."""
@@ -233,20 +221,16 @@ def test_without_inputs_is_all_fill():
     ("pieces", "attributes", "message"),
     [
         ([((0,), (5,), [(0, (0,))])], {}, "a piece from 0 on, of 5, leaves its region of 4 in dimension 0"),
-        ([((2,), (3,), [(0, (0,))])], {}, "a piece from 2 on, of 3, leaves its region of 4 in dimension 0"),
         ([((0, 0), (4, 1), [(0, (0, 0))])], {}, "a piece has not the 1 dimensions of its region"),
         ([((0,), (4,), [(1, (0,))])], {}, "there are 1 inputs, a piece reads number 1"),
         ([((0,), (4,), [(0, (-1,))])], {}, "a source begins outside"),
         ([], {"pieces": "0:4"}, '"0:4" is no begin:extent:sources'),
         ([], {"pieces": "0:4:0"}, '"0" is no input@begin'),
-        ([], {"pieces": "0:4:0@0@0@0"}, '"0@0@0@0" is no input@begin'),
         ([], {"pieces": "0:4:0@0,0@0"}, "a source does not name one dimension of the region for each of its own"),
         ([], {"pieces": "0:4:0@0,0@0,1"}, "a source names dimensions that the region has not, or not in its order"),
-        ([], {"pieces": "0:4:0@0,0@0,0"}, "a source names dimensions that the region has not, or not in its order"),
         ([], {"pieces": "0:4:0@0@-1"}, "a piece of several cells lies along a dimension that its source has not"),
         ([], {"pieces": "0:4x:0@0"}, '"4x" is no integer'),
         ([], {"shape": "four"}, '"four" is no shape'),
-        ([], {"pieces": f"{2**63 - 1}:1:0@0"}, "leaves its region of 4"),
         ([], {"pieces": f"0:4:0@{2**63 - 1}"}, "a source begins outside"),
         ([], {"pieces": "0:4:4294967296@0"}, "a piece reads number 4294967296"),
         ([], {"pieces": "0:99999999999999999999:0@0"}, "99999999999999999999 is not a number from"),

@@ -70,26 +70,3 @@ def test_arguments_have_to_be_on_their_worker():
     arrays = {"a": mx.nd.ones((2,), mx.cpu(0)), "b": mx.nd.ones((2,), mx.cpu(0))}
     with pytest.raises(RuntimeError, match="b was bound to a context that is not its worker's, d1"):
         graph.symbol(head).bind(mx.cpu(1000), args=arrays, grad_req="null", group2ctx=contexts(2))
-
-
-def chain_gradients(n_devices, n_layers=16):
-    """The input gradient of a chain of layers over devices with MXNet's group2ctx."""
-    x = mx.sym.Variable("data")
-    for i in range(n_layers):
-        with mx.AttrScope(ctx_group=f"d{i * n_devices // n_layers}"):
-            x = mx.sym.FullyConnected(x, num_hidden=8, name=f"fc{i}")
-            x = mx.sym.Activation(x, act_type="tanh")
-    executor = x.simple_bind(mx.cpu(), group2ctx=contexts(n_devices), grad_req="write", data=(4, 8))
-    rng = np.random.RandomState(0)
-    for name in x.list_arguments():
-        executor.arg_dict[name][:] = rng.uniform(-0.5, 0.5, executor.arg_dict[name].shape)
-    executor.forward(is_train=True)
-    executor.backward([mx.nd.ones((4, 8), mx.cpu(n_devices - 1))])
-    return executor.grad_dict["data"].asnumpy()
-
-
-def test_eight_devices_give_the_gradients_of_one():
-    """With 8 devices, input gradients once differed (apache/mxnet issue 10455)."""
-    expected = chain_gradients(1)
-    for n_devices in (2, 7, 8):
-        np.testing.assert_allclose(chain_gradients(n_devices), expected, rtol=1e-5, atol=1e-9)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from tofu import tdl
 from tofu.lowering import Lowering
-from tofu.tdl import Any, Max, Registry, Sum, output, scatter
+from tofu.tdl import Max, Registry, Sum, output, scatter
 
 Shape = tuple[int, ...]
 DESCRIPTIONS = Registry()
@@ -130,26 +130,6 @@ def subtract(left, right):
 @operator(like_first)
 def add(left, right):
     return lambda *i: left[i] + right[i]
-
-
-@operator(lambda left, right: [(left[0], left[1] + right[1])])
-def join(left, right):
-    return lambda i, j: left[i, j] + right[i, j - left.shape[1]]
-
-
-@operator(lambda data, begin, length: [(data[0], length)], bound={"length": "j"})
-def cut(data, *, begin, length):
-    return output("i j", lambda i, j: data[i, j + begin], extents={"j": length})
-
-
-@operator(lambda data: [data[::-1]])
-def transpose(data):
-    return lambda i, j: data[j, i]
-
-
-@operator(lambda table, rows: [(rows[0], table[1])])
-def look_up(table, rows):
-    return lambda n, e: table[Any(rows[n]), e]
 
 
 @operator(like_first)

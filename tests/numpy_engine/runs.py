@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from tests.numpy_engine.backend import NUMPY, join_shards
+from tests.numpy_engine.backend import NUMPY
 from tests.numpy_engine.operators import DESCRIPTIONS
 from tests.numpy_engine.steps import STEPS
 from tofu.engine import Source
@@ -29,13 +29,10 @@ def partition(name, workers, **asked):
 
 @cache
 def draw_values(name):
-    """Return random values of all variables; `positions` are rows of a table of at least 16."""
+    """Return random values of all variables."""
     graph, rng = STEPS[name](), np.random.default_rng(len(name))
     variables = [tensor for tensor in graph.tensors if tensor.kind is not TensorKind.INTERMEDIATE]
-    values = {tensor.name: rng.uniform(-0.5, 0.5, tensor.shape) for tensor in variables}
-    if "positions" in values:
-        values["positions"] = rng.integers(0, 16, values["positions"].shape).astype(float)
-    return values
+    return {tensor.name: rng.uniform(-0.5, 0.5, tensor.shape) for tensor in variables}
 
 
 def compute_whole(graph, values):
@@ -66,22 +63,3 @@ def assert_results(execution, results, expected):
     for output, found in zip(execution.program.outputs, results, strict=True):
         tensor = execution.graph.tensors[output.tensor].name
         np.testing.assert_allclose(found, expected[tensor], rtol=1e-9, atol=1e-12, err_msg=tensor)
-
-
-def descend_on_shards(made, values, steps, rate):
-    execution, graph = made.training, made.graph
-    shards = execution.cut(values)
-    first = execution.program.n_model_outputs
-    for _ in range(steps):
-        results = execution.run(shards)[first:]
-        gradients, next_values = results[: len(graph.gradients)], results[len(graph.gradients) :]
-        for (variable, _), gradient in zip(graph.gradients.items(), gradients, strict=True):
-            if variable in graph.updated:
-                held = shards[graph.tensors[variable].name]
-                held[:] = [shard - rate * slope for shard, slope in zip(held, gradient, strict=True)]
-        for variable, value in zip(sorted(graph.next_values), next_values, strict=True):
-            shards[graph.tensors[variable].name] = list(value)
-    return {
-        graph.tensors[t].name: join_shards(shards[graph.tensors[t].name], boxes, graph.tensors[t].shape)
-        for t, boxes in execution.boxes.items()
-    }

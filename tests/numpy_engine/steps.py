@@ -94,23 +94,9 @@ def convolutions(batch=8, channels=6, length=21, classes=8):
     return step.graph()
 
 
-def moved_elements(rows=16, columns=18):
-    step = NumpyStep()
-    left, right = step.input("left", rows, columns), step.input("right", rows, columns - 4)
-    positions = step.input("positions", 24)
-    both = step.apply("join", "both", left, step.apply("tanh", "activation", right))
-    middle = step.apply("cut", "middle", both, begin=5, length=columns)
-    turned = step.apply("transpose", "turned", step.apply("add", "sum", middle, left))
-    most = step.apply("largest", "most", turned)
-    found = step.apply("look_up", "found", turned, positions)
-    step.outputs += [both, most, found]
-    return step.graph()
-
-
 STEPS = {
     "perceptron": perceptron,
     "updated perceptron": updated_perceptron,
     "wide perceptron": wide_perceptron,
     "convolutions": convolutions,
-    "moved elements": moved_elements,
 }

@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 
 from tests.numpy_engine.backend import NUMPY
@@ -6,13 +5,11 @@ from tests.numpy_engine.runs import (
     assert_results,
     check_run,
     compute_named,
-    compute_whole,
-    descend_on_shards,
     draw_values,
     partition,
     partition_graph,
 )
-from tests.numpy_engine.steps import RATE, STEPS
+from tests.numpy_engine.steps import STEPS
 from tests.shared.random_plans import random_plan
 from tofu.errors import InfeasibleError
 from tofu.lowering import prepare_inference
@@ -52,8 +49,6 @@ def test_other_algorithms(name, algorithm):
         ("updated perceptron", {"new_weight0": "i1"}, ("i1", "i1")),
         ("convolutions", {"convolve1": "x"}, ("x", "x")),  # halos, and no padding
         ("convolutions", {"d_convolve1": "x"}, ("x", "x")),  # overlapping parts are added
-        ("moved elements", {"both": "j"}, ("j", "j")),  # fetches replace the operator
-        ("moved elements", {"most": ["c", "n"]}, ("c", "n")),  # the largest of partial results
     ],
 )
 def test_hints(name, hint, steps):
@@ -74,23 +69,6 @@ def test_a_memory_limit_trades_replicas_for_communication():
     nothing = max(tight.plan.worker_bytes) // 2
     with pytest.raises(InfeasibleError, match="per worker"):
         partition("wide perceptron", 4, memory_limit=nothing)
-
-
-@pytest.mark.parametrize(("name", "workers"), [("perceptron", 3), ("updated perceptron", 4), ("convolutions", 3)])
-def test_weights_are_updated_shard_by_shard(name, workers):
-    made, values = partition(name, workers), draw_values(name)
-    graph, expected = made.graph, dict(values)
-    for _ in range(2):
-        known = compute_whole(graph, expected)
-        for variable in graph.updated:
-            gradient = known[graph.tensors[graph.gradients[variable]].name]
-            expected[graph.tensors[variable].name] = expected[graph.tensors[variable].name] - RATE * gradient
-        for variable, value in graph.next_values.items():
-            expected[graph.tensors[variable].name] = known[graph.tensors[value].name]
-    found = descend_on_shards(made, values, 2, RATE)
-    assert any(np.abs(found[key] - values[key]).max() > 1e-3 for key in values)
-    for key, value in expected.items():
-        np.testing.assert_allclose(found[key], value, rtol=1e-9, atol=1e-12, err_msg=key)
 
 
 @pytest.mark.parametrize("name", ["perceptron", "updated perceptron", "convolutions"])

@@ -21,38 +21,12 @@ MODELS = {
 }
 
 
-def bytes_in_use(table, group, at):
-    buffers = {}
-    for row in range(len(table["node"])):
-        alive = table["node"][row] <= at <= table["last"][row]
-        if alive and table["group"][row] == group and table["buffer"][row] >= 0:
-            buffer = table["buffer"][row]
-            buffers[buffer] = max(buffers.get(buffer, 0), table["bytes"][row])
-    return sum(buffers.values())
-
-
 def plan(name):
     model = MODELS[name]
     symbol = tofu.partition(model.symbol, WORKERS, **model.shapes)
     partition = symbol.planned()
     variables = worker_variables(partition.choices, partition.training)
     return symbol, _mxnet.PlannedGraph(partition.training.symbol.handle.value, *variables).entries()
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_uses_are_at_least_the_live_buffers(name):
-    symbol, table = plan(name)
-    report = tofu.memory_report(symbol)
-    for worker, device in enumerate(report.workers):
-        group = table["groups"].index(worker_group(worker))
-        rows = (table["group"] == group) & (table["kind"] >= 2)
-        own = np.unique(table["node"][rows])
-        assert device.nodes == tuple(table["nodes"][node] for node in own)
-        counted = [bytes_in_use(table, group, node) for node in own[::7]]
-        # A buffer that is computed in place of a larger one keeps the larger one's size.
-        assert all(found >= count for found, count in zip(device.uses.sum(axis=0)[::7], counted, strict=True))
-        assert max(device.uses.sum(axis=0)) <= device.pool_bytes
-        assert device.uses.min() >= 0
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -64,6 +38,8 @@ def test_categories_add_up(name):
     for device in (report.one_device, *report.workers):
         assert sum(device.at_peak.values()) == device.planned_bytes
         assert device.at_peak["idle"] >= 0
+        assert max(device.uses.sum(axis=0)) <= device.pool_bytes
+        assert device.uses.min() >= 0
         assert device.optimizer_bytes == device.parameters_bytes  # one momentum each
         assert device.uses[0, -1] == device.gradients_bytes
     learned = sum(graph.tensors[t].size_bytes for t in graph.updated)
@@ -125,8 +101,6 @@ def test_tables_and_plots(tmp_path):
         assert part in text
     plot_memory(report, tmp_path / "memory.png")
     assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(tofu.TofuError, match=r"memory.xyz: unknown picture format. Use one of .*\.png, .*\.svg"):
-        plot_memory(report, tmp_path / "memory.xyz")
 
 
 def test_optimizer_states_of_another_shape():
@@ -136,6 +110,3 @@ def test_optimizer_states_of_another_shape():
     assert [device.optimizer_bytes for device in (report.one_device, *report.workers)] == [4 * 8, 4 * 4, 4 * 4]
     report = tofu.memory_report(net, 2, options={"hints": {"fc_weight": 1}}, **options, data=(4, 6))
     assert [worker.optimizer_bytes for worker in report.workers] == [4 * 8, 4 * 8]
-    model = mlp()
-    with pytest.raises(tofu.TofuError, match="takes no float32 weight with 1 dimensions"):
-        tofu.memory_report(model.symbol, 1, **options, **model.shapes)

@@ -39,16 +39,6 @@ def test_all_shapes_give_the_same_plan_as_data_shapes(make, algorithm):
     assert every.communication_bytes == some.communication_bytes
 
 
-def test_all_shapes_give_a_plan_for_training():
-    symbol, shapes = make_convolution()
-    some, every = (
-        tofu.partition(symbol, ngpus=2, algorithm="data-parallel", cache=False, **given).plan
-        for given in (shapes, list_shapes(symbol, shapes))
-    )
-    assert (every.tensors, every.communication_bytes) == (some.tensors, some.communication_bytes)
-    assert "conv_backward_output1" in every.tensors
-
-
 def test_bound_arrays_are_distinguished():
     symbol, shapes = make_lookup()
     arrays = {name: mx.nd.ones(shape) for name, shape in list_shapes(symbol, shapes).items()}

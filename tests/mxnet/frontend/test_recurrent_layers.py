@@ -107,27 +107,6 @@ def test_rectifiers_are_split_beside_cells():
     assert "rnn_tanh_layer1" not in plan.operators
 
 
-@pytest.mark.parametrize("unroll", ["never", "always"])
-def test_a_gluon_layer_with_dropout_trains(unroll):
-    np.random.seed(0)
-    layer = mx.gluon.rnn.LSTM(4, 2, dropout=0.5, input_size=WIDTH)
-    layer.initialize(mx.init.Uniform(0.3))
-    layer.hybridize()
-    layer = tofu.gluon.partition(layer, ngpus=2, unroll=unroll)
-    trainer = mx.gluon.Trainer(layer.collect_params(), "sgd", {"learning_rate": 0.5})
-    data = mx.nd.array(np.random.RandomState(1).uniform(-1, 1, (TIME, BATCH, WIDTH)))
-    losses = []
-    for _ in range(20):
-        with mx.autograd.record():
-            loss = mx.nd.square(layer(data) - 0.3).sum()
-        loss.backward()
-        trainer.step(BATCH)
-        losses.append(loss.asscalar())
-    assert losses[-1] < losses[0] / 2
-    before, after = (layer(data).asnumpy() for _ in range(2))
-    np.testing.assert_array_equal(before, after)
-
-
 @pytest.mark.parametrize("mode", ["rnn_tanh", "rnn_relu", "lstm"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_verification_compares_all_layers(mode, dtype):
@@ -139,13 +118,3 @@ def test_verification_compares_all_layers(mode, dtype):
     is_corrected = any(note.startswith(mistake) for note in agreement.notes)
     assert is_corrected == (dtype == "float64" and mode != "lstm")
     assert not any(note.startswith("planned again") for note in agreement.notes)
-
-
-def test_verification_finds_wrong_layers(monkeypatch):
-    """Without one operator per layer, workers compute as wrong as before, and verification reports it in float32."""
-    monkeypatch.setattr("tofu.mxnet.frontend.read_symbol.split_layers", lambda symbol, *_: symbol)
-    agreement = tofu.partition(recurrence("rnn_tanh", 3), 2, data=(TIME, BATCH, WIDTH), cache=False).verify(
-        dtype="float32"
-    )
-    assert not agreement.agrees
-    assert agreement.differing[0].name == "parameters"

@@ -1,5 +1,4 @@
 import re
-from contextlib import nullcontext
 
 import mxnet as mx
 import numpy as np
@@ -21,42 +20,6 @@ def classifier(hidden):
 
 def data():
     return mx.sym.Variable("data")
-
-
-@pytest.mark.parametrize("undescribed", ["error", "replicate"])
-def test_sparse_operators_are_refused_with_a_dense_remedy(undescribed):
-    kept = mx.sym.sparse.retain(data(), mx.sym.Variable("kept"), name="rows")
-    with pytest.raises(tofu.UnsupportedError) as raised:
-        tofu.partition(classifier(kept), ngpus=2, cache=False, undescribed=undescribed, **SHAPES)
-    headline, *lines = str(raised.value).splitlines()
-    assert headline.startswith("Workers compute with dense storage.")
-    assert lines == ["  - _sparse_retain rows. Multiply by a mask of the rows."]
-
-
-@pytest.mark.parametrize("undescribed", ["error", "replicate"])
-@pytest.mark.parametrize(
-    ("build", "remedy"),
-    [
-        (
-            lambda net: mx.sym.contrib.foreach(
-                lambda x, s: (x + s, x + s), net, mx.sym.Variable("state", shape=(6,)), name="loop"
-            )[0],
-            r"_foreach \w+: contrib.foreach. Unroll its steps in the model",
-        ),
-        (lambda net: mx.sym.contrib.boolean_mask(net, mx.sym.Variable("mask")), "Multiply by the mask, or use where"),
-        (lambda net: mx.sym.contrib.SyncBatchNorm(net, key="norm"), r"\. Use BatchNorm: its statistics"),
-    ],
-    ids=["foreach", "boolean_mask", "SyncBatchNorm"],
-)
-def test_operators_that_no_plan_can_cover_are_refused_with_a_remedy(build, remedy, undescribed):
-    with pytest.raises(tofu.UnsupportedError, match=remedy):
-        tofu.partition(classifier(build(data())), ngpus=2, cache=False, undescribed=undescribed, **SHAPES)
-
-
-def test_norms_of_vectors_are_refused_with_a_remedy():
-    norm = mx.sym.np.linalg.norm(data().as_np_ndarray(), axis=1)
-    with pytest.raises(tofu.UnsupportedError, match=r"_npi_norm.*np\.sqrt\(np\.sum\(np\.square\(x\)"):
-        tofu.partition(norm, ngpus=2, cache=False, undescribed="replicate", **SHAPES)
 
 
 def norms_with_shared_statistics():
@@ -159,29 +122,6 @@ def test_a_description_of_another_rank_names_the_operator(descriptions):
     assert partitioned.plan.operators["squashed"] == (None,)
 
 
-def test_empty_tensors_are_named():
-    empty = mx.sym.slice(data(), begin=(2, 0), end=(2, 4), name="cut")
-    with pytest.raises(tofu.UnsupportedError, match=r"cut_output \(operator slice\) has the shape \(0, 4\)"):
-        tofu.partition(mx.sym.MakeLoss(empty), ngpus=2, **SHAPES)
-
-
-@pytest.mark.parametrize(
-    ("window", "dtype", "is_refused"),
-    [
-        ({"stride": (2, 1), "dilate": (1, 2)}, "float64", True),
-        ({"stride": (2, 2), "dilate": (2, 2)}, "float32", False),
-        ({"stride": (2, 2)}, "float64", False),
-        ({"dilate": (2, 2)}, "float64", False),
-    ],
-)
-def test_wrong_deconvolution_kernels_are_refused(window, dtype, is_refused):
-    net = mx.sym.Deconvolution(data(), kernel=(3, 3), num_filter=4, name="up", **window)
-    split = tofu.partition(net, ngpus=2, cache=False)
-    message = r"- up \(Deconvolution\), stride \(2, 1\), dilate \(1, 2\), float64"
-    with pytest.raises(tofu.UnsupportedError, match=message) if is_refused else nullcontext():
-        split.simple_bind(mx.cpu(), type_dict={"data": dtype}, data=(4, 3, 5, 5))
-
-
 def test_inputs_read_for_their_shape_are_not_fetched(descriptions):
     """MXNet reads only the shape of the second input of reshape_like."""
     del descriptions["reshape_like"]
@@ -192,28 +132,6 @@ def test_inputs_read_for_their_shape_are_not_fetched(descriptions):
     values = draw_values(net, shapes)
     run = run_step(split, shapes, values, {"data": "write", "like": "null"})
     assert run.training_bytes == split.plan.communication_bytes > 0
-
-
-def test_ambiguous_prelu_slopes_are_refused():
-    """MXNet applies the 8 slopes to samples, but half of them also fit the channels of half of the samples."""
-    net = mx.sym.LeakyReLU(data(), mx.sym.Variable("gamma", shape=(8,)), act_type="prelu", name="slopes")
-    assert net.simple_bind(mx.cpu(), data=(8, 4)).forward()[0].shape == (8, 4)
-    with pytest.raises(tofu.UnsupportedError, match=r"LeakyReLU slopes of .*\(8, 4\) from the right, not for \(8,\)"):
-        _ = tofu.partition(net, 2, cache=False, data=(8, 4)).plan
-
-
-@pytest.mark.parametrize("op", ["BatchNorm", "BatchNorm_v1"])
-@pytest.mark.parametrize(
-    ("fixed", "is_refused"), [({}, True), ({"fix_gamma": True}, True), ({"fix_gamma": False}, False)]
-)
-def test_readers_of_a_fixed_gamma_are_refused(op, fixed, is_refused):
-    """One device runs the reader before the BatchNorm, after it, or at the same time."""
-    scale = mx.sym.Variable("scale", shape=(6,))
-    net = getattr(mx.sym, op)(data(), gamma=scale, name="norm", **fixed)
-    net = mx.sym.broadcast_mul(net, mx.sym.Reshape(scale, shape=(1, 6), name="row"))
-    message = r"Use fix_gamma=False.*\n?.*row \(Reshape\) reads scale, the gamma of norm"
-    with pytest.raises(tofu.UnsupportedError, match=message) if is_refused else nullcontext():
-        _ = tofu.partition(net, 2, cache=False, data=(12, 6)).plan
 
 
 def test_batch_norms_may_share_a_fixed_gamma():

@@ -132,21 +132,6 @@ def gradients_of_zeros_again(partition):
     return [*found, train(net, trainer), *list_parameters(net)]
 
 
-def call_twice(partition):
-    net = partition(build_perceptron())
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
-    found = []
-    for step in range(3):
-        with autograd.record():
-            near, far = net(draw(6, 5, seed=step)), net(draw(4, 5, seed=step + 9))
-            loss = (near**2).sum() - (far**3).mean()
-            unused = net(draw(6, 5)) * 2
-        loss.backward()
-        found += [unused.copy(), *(p.grad().copy() for p in net.collect_params().values())]
-        trainer.step(6)
-    return found + list_parameters(net)
-
-
 def backward_apart(partition):
     net = partition(build_perceptron())
     with autograd.record():

@@ -40,18 +40,6 @@ def test_a_loss_returned_twice_needs_no_head_gradient():
     assert executor.grad_dict["fc_weight"].asnumpy().any()
 
 
-def test_a_projected_recurrence_equals_one_device():
-    """MXNet's CPU kernels do not train it."""
-    net = gluon.rnn.LSTM(4, projection_size=2, input_size=3)
-    net.initialize(mx.init.Xavier())
-    data, states = mx.nd.array(np.random.RandomState(0).randn(5, 6, 3)), net.begin_state(6)
-    (expected, expected_states), whole = net(data, states), tofu.gluon.partition(net, 2)
-    found, found_states = whole(data, states)
-    assert [state.shape for state in found_states] == [(1, 6, 2), (1, 6, 4)]
-    pairs = [found, *found_states], [expected, *expected_states]
-    assert_all_close(*([array.asnumpy() for array in arrays] for arrays in pairs), rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.filterwarnings("ignore:register_op_hook is experimental:UserWarning")
 @pytest.mark.parametrize("monitor_all", [False, True])
 def test_hooks_see_the_names_and_numbers_of_one_device(monitor_all):

@@ -128,19 +128,6 @@ def test_executors_are_reused_and_the_oldest_dropped():
     assert len(net._cached_op._executors) <= 2
 
 
-def test_dropout_drops_its_share():
-    net = tofu.gluon.partition(build(nn.Dense(400, prefix="a_"), nn.Dropout(0.25)), 2)
-    net(draw(8, 5))
-    data = draw(8, 5)
-    data.attach_grad()
-    with autograd.record():
-        output = net(data)
-    assert abs((output.asnumpy() == 0).mean() - 0.25) < 0.05
-    assert (net(data).asnumpy() != 0).all()
-    with autograd.train_mode():
-        assert abs((net(data).asnumpy() == 0).mean() - 0.25) < 0.05
-
-
 def test_a_report_and_the_symbol(tmp_path):
     net = build_split()
     train(net, gluon.Trainer(net.collect_params(), "sgd"), 1)

@@ -147,14 +147,18 @@ def test_keys_stay_the_same_when_parameters_move(updates):
     compare(net, train_alone("adam"))
 
 
-def test_values_shared_before_planning_are_sent_as_shards_later():
-    net, servers = build_split(), Servers()
+@pytest.mark.parametrize("is_partitioned_first", [True, False])
+def test_values_shared_before_planning_are_sent_as_shards_later(is_partitioned_first):
+    servers, net = Servers(), build_split() if is_partitioned_first else build_plain()
     net(draw(6, 5))
     trainer = gluon.Trainer(net.collect_params(), "adam", kvstore=servers)
-    for array in list_parameters(net):
-        move_to_host(array)
-    trainer._init_kvstore()
-    trainer._init_params()
+    if is_partitioned_first:
+        for array in list_parameters(net):
+            move_to_host(array)
+        trainer._init_kvstore()
+        trainer._init_params()
+    else:
+        tofu.gluon.partition(net, 3, hints=HINTS)
     train(net, trainer, STEPS)
     assert len(servers.pushed) == STEPS * 8
     compare(net, train_alone("adam"))
@@ -176,15 +180,6 @@ def test_gradients_wait_for_the_values_of_the_first_machine():
     trainer._init_kvstore()
     trainer._init_params()
     assert not peek(received[0]).any()
-
-
-def test_a_trainer_created_before_the_partition_sends_shards():
-    net, servers = build_plain(), Servers()
-    net(draw(6, 5))
-    trainer = gluon.Trainer(net.collect_params(), "adam", kvstore=servers)
-    train(tofu.gluon.partition(net, 3, hints=HINTS), trainer, STEPS)
-    assert len(servers.pushed) == STEPS * 8
-    compare(net, train_alone("adam"))
 
 
 def test_parameters_of_other_blocks_are_sent_whole():

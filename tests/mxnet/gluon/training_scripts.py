@@ -15,13 +15,6 @@ def train_images(partition):
     return found + list_parameters(net)
 
 
-def trainer_before_partition(partition):
-    net = build_perceptron()
-    net(draw(6, 5))
-    trainer = gluon.Trainer(net.collect_params(), "nag", {"learning_rate": 0.1, "momentum": 0.5})
-    return [train(partition(net), trainer), *list_parameters(net)]
-
-
 def continue_after_training(partition):
     net = build_perceptron()
     for parameter in net.collect_params().values():

@@ -8,8 +8,6 @@ import tofu
 from tests.equality.comparison import compare_split
 from tests.models.plain import PlainModel
 from tofu.mxnet.compare.runs import run_step
-from tofu.mxnet.frontend.read_symbol import read_graph
-from tofu.mxnet.lowerings.joins import JOIN, read_through_slices
 
 S = mx.sym
 ROWS, COLUMNS = 48, 5
@@ -55,21 +53,3 @@ def test_training_equals_one_device(name):
     rows = S.Variable("rows_weight", shape=(ROWS, COLUMNS), dtype="float64")
     joined = S.MakeLoss(S.sin(JOINS[name][0](S.broadcast_mul(rows, S.Variable("data")))), name="loss")
     compare_split(PlainModel(joined, {"data": (ROWS, 1)}, 2), 3, {"rows_weight": 0}, steps=2, randoms=1)
-
-
-def name_operators(symbol):
-    graph = read_through_slices(read_graph(symbol, {"x": (ROWS, COLUMNS)}).graph)
-    return [operator.op for operator in graph.operators]
-
-
-def test_other_operators_stay():
-    x = S.Variable("x")
-    last = cut(x, -1, None)
-    assert JOIN in name_operators(S.concat(last, x, dim=0))
-    for symbol in (
-        S.Group([S.concat(last, x, dim=0), last]),
-        S.concat(x, last, dim=0),
-        cut(x, 0, 1) + last,
-        S.concat(S.sin(x), x, dim=0),
-    ):
-        assert JOIN not in name_operators(symbol)

@@ -39,13 +39,6 @@ def take_before_forward(executor):
     return read([kept, executor.outputs[0]])
 
 
-def keep_over_two_forwards(executor):
-    (first,) = executor.forward()
-    found = read([first])
-    executor.forward(data=mx.nd.ones(SHAPES["data"], dtype="float64"))
-    return [*found, *read([first, executor.output_dict["fc2_output"]])]
-
-
 def keep_over_training(executor):
     kept = [executor.outputs[0], *executor.grad_dict.values(), *executor.aux_dict.values()]
     found = []
@@ -65,14 +58,10 @@ def write_raw(array, values):
     elements[:] = np.broadcast_to(values, array.shape).ravel().tolist()
 
 
-def write_through_a_pointer(executor, name="fc1_weight"):
+def write_through_a_pointer(executor):
     executor.forward()
-    write_raw(executor.arg_dict[name], 0.5)
+    write_raw(executor.arg_dict["fc1_weight"], 0.5)
     return read(executor.forward())
-
-
-def write_an_input_through_a_pointer(executor):
-    return write_through_a_pointer(executor, "data")
 
 
 def write_through_dlpack(executor):
@@ -157,10 +146,8 @@ def write_there_and_back_again(executor):
 
 SCRIPTS = [
     take_before_forward,
-    keep_over_two_forwards,
     keep_over_training,
     write_through_a_pointer,
-    write_an_input_through_a_pointer,
     write_through_dlpack,
     read_through_dlpack,
     write_a_state_between_steps,

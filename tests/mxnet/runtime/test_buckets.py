@@ -100,16 +100,3 @@ def test_each_bucket_has_gradients_of_its_own():
         module.update()
         results.append(parameters_of(module))
     assert largest_error(*results) == 0
-
-
-def test_a_monitor_sees_every_bucket():
-    steps = sequence_batches([6, 3])
-    module = make_buckets(lambda net: net, tofu.mod.BucketingModule, ngpus=2)
-    module.bind(steps[0].provide_data, steps[0].provide_label)
-    module.init_params()
-    monitor = mx.mon.Monitor(1, mx.nd.norm, pattern="t._state_output")
-    module.install_monitor(monitor)
-    for step, length in zip(steps, (6, 3), strict=True):
-        monitor.tic()
-        module.forward(step, is_train=True)
-        assert [entry[1] for entry in monitor.toc()] == [f"t{t}_state_output" for t in range(length)]

@@ -12,7 +12,6 @@ import pytest
 
 from tests.mxnet.runtime import on_machines
 from tests.mxnet.slow_writes import peek, write_slowly
-from tofu.errors import UnsupportedError
 from tofu.mxnet.runtime.cluster.cluster import Cluster
 
 # In some runs MXNet's server stores double precision as single, due to an uninitialised flag.
@@ -120,8 +119,3 @@ def test_gradients_are_summed_in_the_split_of_the_first_batch(dimension):
     gradient.scatter(values)
     cluster.sum_gradients(later.executor, ["a_weight"])
     np.testing.assert_array_equal(gradient.gather().asnumpy(), 2 * values)
-
-
-def test_asynchronous_updates_are_refused():
-    with pytest.raises(UnsupportedError, match=r"kvstore='dist_async' updates on its servers.*Use 'dist_sync'"):
-        bind_module().init_optimizer("dist_async")

@@ -3,46 +3,12 @@ import pytest
 
 import tofu
 from tofu import PartitionedSymbol
-from tofu.errors import UnsupportedError
 
 DATA = mx.sym.Variable("data")
 
 
 def build_net():
     return mx.sym.FullyConnected(mx.sym.FullyConnected(DATA, num_hidden=8, name="fc1"), num_hidden=4, name="fc2")
-
-
-def run_block(symbol):
-    block = mx.gluon.SymbolBlock(symbol, [DATA])
-    block.initialize()
-    return block(mx.nd.ones((4, 6)))
-
-
-BUILDERS = {
-    "times a number": lambda symbol: symbol * 2,
-    "a number minus it": lambda symbol: 1 - symbol,
-    "plus a symbol": lambda symbol: DATA + symbol,
-    "minus": lambda symbol: -symbol,
-    "compared": lambda symbol: symbol > 0,
-    "an operator": mx.sym.sin,
-    "its method": lambda symbol: symbol.sum(),
-    "an input of another model": lambda symbol: build_net()(data=symbol),
-    "Group": lambda symbol: mx.sym.Group([DATA, symbol]),
-    "CachedOp": mx.nd.CachedOp,
-    "SymbolBlock": run_block,
-    "optimize_for": lambda symbol: symbol.optimize_for("MKLDNN"),
-    "a backend's symbol": lambda symbol: symbol.get_backend_symbol("MKLDNN"),
-    "NumPy": lambda symbol: symbol.as_np_ndarray(),
-}
-
-
-@pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
-@pytest.mark.filterwarnings("ignore:Cannot decide type")
-def test_derived_symbols_that_would_run_on_one_device_are_refused(build):
-    with pytest.raises(UnsupportedError) as error:
-        build(tofu.partition(build_net(), 2))
-    assert "tofu.partition(...)" in str(error.value)
-    assert len(str(error.value).splitlines()) == 1
 
 
 def test_plain_symbols_and_one_worker_stay_unchanged():

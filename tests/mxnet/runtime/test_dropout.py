@@ -48,17 +48,6 @@ def test_a_seeded_run_repeats_and_another_seed_differs():
     assert (first.outputs["fc1_output"] != other.outputs["fc1_output"]).any()
 
 
-RECURRENCE = mx.sym.RNN(  # with projections, dropout stays a part of the operator
-    *map(mx.sym.Variable, ("data", "parameters", "state", "cell")),
-    state_size=3,
-    num_layers=2,
-    p=0.5,
-    mode="lstm",
-    projection_size=2,
-    name="drop",
-)
-
-
 def masked_weight(shape):
     mask = mx.sym.Dropout(mx.sym.Variable("weight", shape=shape), p=0.5, name="drop")
     product = mx.sym.FullyConnected(
@@ -78,25 +67,6 @@ def test_a_mask_of_a_replicated_tensor_is_drawn_once(algorithm):
         executor.backward()
         np.testing.assert_array_equal(product, np.ones((12, 6)) @ mask.T)
         np.testing.assert_array_equal(executor.grad_dict["weight"].asnumpy(), 12 * mask)
-
-
-@pytest.mark.parametrize(
-    ("symbol", "options"),
-    [
-        (masked_weight((3, 2)), {}),
-        (masked_weight((3, 2)), {"algorithm": "data-parallel"}),
-        (mx.sym.shuffle(mx.sym.Variable("data") * 2, name="drop"), {"undescribed": "replicate"}),
-        (mx.sym.LeakyReLU(mx.sym.Variable("data") * 2, act_type="rrelu", name="drop"), {"undescribed": "replicate"}),
-        (mx.sym.Group([RECURRENCE, mx.sym.sin(mx.sym.Variable("other"))]), {"other": (16, 16)}),
-    ],
-)  # fmt: skip
-def test_replicated_random_operators_are_refused(symbol, options):
-    shape = (5, 4, 8) if "other" in options else (16, 2)
-    with pytest.raises(
-        tofu.InfeasibleError,
-        match=r"drop \(\w+\) draws random numbers for .* but each draws its own. Use (one device|\d workers), or",
-    ):
-        tofu.partition(symbol, 8, data=shape, **options)
 
 
 def test_dropout_is_ignored_in_inference():

@@ -1,11 +1,8 @@
-import re
-
 import mxnet as mx
 import numpy as np
 import pytest
 
 import tofu
-from tests.models.plain import mlp
 from tofu.mxnet.runtime.executor import failures
 
 
@@ -100,18 +97,3 @@ def test_an_operator_that_throws_on_one_worker_leaves_the_next_step_right():
         assert (executor.arg_dict["scale"].asnumpy() == 1).all()
         for found, expected in zip(step(good), before, strict=True):
             assert (found == expected).all()
-
-
-def test_missing_outputs_and_regions_are_named():
-    executor = tofu.bind(tofu.partition(mlp().symbol, 2), data=(12, 17))
-    executor.forward(False)
-    assert executor.output(0).shape == (12, 10)
-    for index in (1, -1):
-        with pytest.raises(tofu.TofuError, match=f"no output {index}: the model has 1, counted from 0"):
-            executor.output(index)
-    data = executor.variables["data"]
-    assert data.gather_region(((3, 12), (0, 17))).shape == (9, 17)
-    for region in (((0, 13), (0, 17)), ((-1, 4), (0, 17)), ((4, 2), (0, 17)), ((0, 12),)):
-        message = f"data has the shape (12, 17), and the region {list(region)} is not inside it"
-        with pytest.raises(tofu.ShapeError, match=re.escape(message)):
-            data.gather_region(region)

@@ -1,4 +1,4 @@
-import re
+import json
 
 import mxnet as mx
 import numpy as np
@@ -19,27 +19,6 @@ def model():
 )  # fmt: skip
 def test_workers_and_shapes_may_be_lists_and_numpy_integers(model, workers, shape):
     assert tofu.partition(model.symbol, workers, data=shape).plan.workers == workers
-
-
-@pytest.mark.parametrize("shape", [64, "64,17", None, (12.0, 17), (0, 17), (-1, 17), {12, 17}, "ab", (12, "17")])
-def test_invalid_shape(model, shape):
-    for partition in (tofu.partition, lambda symbol, workers, **shapes: tofu.bind(tofu.partition(symbol, 2), **shapes)):
-        with pytest.raises(
-            tofu.ShapeError, match=r"(?s)tuple of positive whole numbers.*" + re.escape(f"data={shape!r}")
-        ):
-            partition(model.symbol, 2, data=shape)
-
-
-@pytest.mark.parametrize("contexts", [["cpu(0)", "cpu(1)"], "cpu(0)", mx.cpu(0), [0, 1], 2, {mx.cpu(0), mx.cpu(1)}])
-def test_invalid_contexts(model, contexts):
-    for call in (
-        lambda: tofu.partition(model.symbol, contexts=contexts),
-        lambda: tofu.bind(model.symbol, contexts, data=(12, 17)),
-        lambda: tofu.bind(tofu.partition(model.symbol, 2), contexts, data=(12, 17)),
-        lambda: tofu.mod.Module(model.symbol, context=contexts),
-    ):
-        with pytest.raises(tofu.DeviceError, match=r"MXNet contexts.*contexts?=\[mx.cpu\(0\), mx.cpu\(1\)\]"):
-            call()
 
 
 def test_a_partitioned_symbol_keeps_its_workers(model):
@@ -77,3 +56,42 @@ def test_an_infeasible_model_may_be_replicated(caplog):
     symbol = tofu.partition(net, 3, on_infeasible="replicate")
     assert symbol.verify(data=(1, 1)).agrees
     assert "3 workers cannot be fed" in caplog.text
+
+
+def test_operator_without_a_description(descriptions):
+    del descriptions["khatri_rao"]
+    net = mx.sym.khatri_rao(mx.sym.Variable("a"), mx.sym.Variable("b"), name="odd")
+    with pytest.raises(tofu.UndescribedOperatorError, match=r"(?s)tofu\.op.*replicate.*khatri_rao, used by odd"):
+        tofu.partition(net, 2, for_training=False, a=(4, 4), b=(4, 4))
+
+
+def broken_symbol(change):
+    value = json.loads(mlp().symbol.tojson())
+    change(value)
+    return mx.sym.load_json(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda value: value["nodes"][-1]["inputs"][0].__setitem__(1, 77), "takes output number 77 of"),
+        (lambda value: value["heads"][0].__setitem__(1, 77), "the model takes output number 77"),
+        (lambda value: value["nodes"][-1].__setitem__("inputs", []), "has other inputs than its operator needs"),
+        (
+            lambda value: value["nodes"][-1]["inputs"][0].__setitem__(0, len(value["nodes"]) - 1),
+            "is an input of itself",
+        ),
+    ],
+    ids=["output", "head", "none", "itself"],
+)
+def test_broken_edges(change, message):
+    """MXNet loads these symbols and reads outside of its memory."""
+    symbol = broken_symbol(change)
+    with pytest.raises(tofu.TofuError, match=f"(?s)The symbol is broken.*{message}"):
+        tofu.partition(symbol, 2, data=(12, 17))
+
+
+def test_a_model_without_arguments():
+    symbol = tofu.partition(mx.sym.ones((4, 3)) + 2 * mx.sym.ones((4, 3)), 2)
+    for executor in (symbol.simple_bind(mx.cpu()), symbol.bind(mx.cpu(), {})):
+        assert executor.forward()[0].asnumpy().tolist() == [[3, 3, 3]] * 4

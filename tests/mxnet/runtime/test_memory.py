@@ -8,7 +8,6 @@ from tests.models.paper import PaperModel, rnn, transformer, wresnet
 from tests.shared import digits
 from tests.shared.allocation import allocated_bytes
 from tofu import _mxnet
-from tofu.mxnet.backend.buffers import worker_variables
 from tofu.mxnet.frontend.read_symbol import find_labels, read_graph
 
 BATCH = 32
@@ -30,19 +29,6 @@ def test_planned_bytes_are_allocated(name, workers):
     assert allocated_bytes(executor._training_graph.bound, workers, shards) == list(planned)
     report = tofu.memory_report(model.symbol, workers, optimizer=None, **model.shapes)
     assert tuple(worker.planned_bytes for worker in report.workers) == planned
-
-
-def test_the_order_of_nodes_saves_memory():
-    """Each worker's order of nodes is part of the graph and lowers the memory that MXNet plans."""
-    model = MODELS["transformer"]
-    partition = tofu.partition(model.symbol, 4, **model.shapes).planned()
-    handle = partition.training.symbol.handle.value
-    variables = worker_variables(partition.choices, partition.training)
-    ordered, unordered = (
-        sum(worker["pool"] for worker in _mxnet.PlannedGraph(handle, *variables, keeps_order=keeps).memory().values())
-        for keeps in (True, False)
-    )
-    assert ordered < unordered
 
 
 @pytest.mark.parametrize(

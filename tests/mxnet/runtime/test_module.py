@@ -5,45 +5,12 @@ import numpy as np
 import pytest
 
 import tofu
-from tests.models.plain import PlainModel, mlp, residual_cnn
+from tests.models.plain import mlp, residual_cnn
 from tests.shared.module_runs import assert_all_close
 from tests.shared.training import largest_error
 from tofu.mxnet.compare.runs import run_step
 from tofu.mxnet.compare.values import draw_values
 from tofu.mxnet.runtime.executor.executor import Executor
-
-
-def train(symbol, model):
-    rng = np.random.RandomState(0)
-    batch = model.shapes["data"]
-    data = rng.uniform(-1, 1, (batch[0] * 2, *batch[1:]))
-    labels = rng.randint(0, model.classes, batch[0] * 2)
-    iterator = mx.io.NDArrayIter(data, labels, batch[0], label_name="softmax_label")
-    mx.random.seed(3)
-    np.random.seed(3)
-    module = mx.mod.Module(symbol, context=mx.cpu())
-    options = {"optimizer_params": {"learning_rate": 0.1, "momentum": 0.9}, "initializer": mx.init.Xavier()}
-    module.fit(iterator, num_epoch=3, **options)
-    return module, iterator
-
-
-def test_moving_statistics_equal_one_device():
-    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc0")
-    net = mx.sym.BatchNorm(net, fix_gamma=False, momentum=0.5, name="bn")
-    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=10, name="fc1"), name="softmax")
-    model = PlainModel(net, {"data": (12, 20)}, 10)
-    found = []
-    for symbol in (net, tofu.partition(net, 4), tofu.partition(net, 4, hints={"bn": "b", "bn_backward": "b"})):
-        module, iterator = train(symbol, model)
-        trained = {name: state.asnumpy() for name, state in module.get_params()[1].items()}
-        arguments = module.get_params()[0]
-        module.set_params(arguments, {name: mx.nd.array(2 + state) for name, state in trained.items()})
-        found.append((trained, module.predict(iterator).asnumpy()))
-    (expected, scores), *others = found
-    assert np.abs(expected["bn_moving_mean"]).max() > 1e-3
-    for states, own_scores in others:
-        assert_all_close(states, expected, rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(own_scores, scores, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -56,24 +56,6 @@ def arrays_in(state):
     return [] if state is None else [state]
 
 
-STATES = {"sgd": 1, "adam": 2, "lamb": 2, "groupadagrad": 1}
-
-
-@pytest.mark.parametrize("optimizer", STATES)
-def test_states_are_sharded_as_their_weights(optimizer):
-    case = ModuleCase(optimizer, {"momentum": 0.9} if optimizer == "sgd" else {}, bias=optimizer != "groupadagrad")
-    module = split_module(case)
-    train(start(module, case, "float32"), batches(1, dtype="float32"))
-    weight = module.executor.variables["fc0_weight"]
-    states = arrays_in(module.optimizer_states["fc0_weight"])
-    assert len(states) == STATES[optimizer]
-    for state in states:
-        assert isinstance(state, ShardedArray)
-        rows = [region[0] for region in weight.regions]
-        assert [region[0] for region in state.tensor.regions] == rows
-        assert [array.context for array in state.tensor.arrays] == list(module.executor.contexts)
-
-
 class UserOptimizer(mx.optimizer.Optimizer):
     def create_state(self, index, weight):
         return mx.nd.array(weight, ctx=weight.context)

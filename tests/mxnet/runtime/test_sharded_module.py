@@ -130,19 +130,10 @@ def test_fixed_parameters_stay_and_have_no_gradient(route):
     assert "fc0_weight" not in [graph.tensors[position].name for position in graph.gradients]
 
 
-def test_backward_of_a_module_for_inference_is_refused():
-    module = bind_mlp(for_training=False)
-    module.forward(mx.io.DataBatch([mx.nd.zeros((12, 17))], [mx.nd.zeros(12)]))
-    with pytest.raises(tofu.TofuError, match="bind it with for_training=True"):
-        module.backward()
-
-
 def test_ignored_parameters_are_not_checked():
     module = tofu.mod.Module(mlp().symbol, ngpus=2)
     module.bind([("data", (12, 17))], [("softmax_label", (12,))])
     others = {"no_parameter": mx.nd.ones(2)}
-    with pytest.raises(tofu.TofuError, match="no_parameter"):
-        module.set_params(others, {}, allow_missing=True, force_init=False)
     module.init_params()
     module.set_params(others, {}, allow_missing=True, force_init=False)
 
@@ -162,7 +153,7 @@ def test_one_head_gradient_needs_no_list():
         np.testing.assert_array_equal(gradient, gradients[0])
 
 
-def test_added_input_gradients_of_a_smaller_batch_continue_the_sum():
+def test_added_gradients_of_a_smaller_batch_continue_the_sum():
     net = mx.sym.square(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, no_bias=True, name="fc"))
     rng, found = np.random.RandomState(0), []
     draws = [(rng.rand(samples, 9), rng.rand(samples, 6)) for samples in (8, 8, 4, 3, 3)]
@@ -175,7 +166,8 @@ def test_added_input_gradients_of_a_smaller_batch_continue_the_sum():
                 module.reshape([("data", (4, 9))])  # a batch of another size binds the module itself
             module.forward(mx.io.DataBatch([mx.nd.array(data)]), is_train=True)
             module.backward([mx.nd.array(head)])
-            gradients.append(module.get_input_grads()[0].asnumpy())
+            arrays = module.get_input_grads()[0], module._exec_group.execs[0].grad_dict["fc_weight"]
+            gradients += [array.asnumpy() for array in arrays]
         found.append(gradients)
     assert_all_close(found[1], found[0], rtol=1e-5, atol=1e-6)
 
@@ -201,73 +193,16 @@ def test_input_gradients_keep_the_context_of_their_group(caplog):
     assert [gradient.asnumpy().sum() for gradient in gradients] == [24, 12]
 
 
-def test_calls_out_of_order_and_wrong_arguments_are_named():
-    module = tofu.mod.Module(mlp().symbol, ngpus=2)
-    with pytest.raises(TypeError, match=r"data_shapes takes a list of names with shapes;[\s\S]* is none. Write"):
-        module.bind([("data", mx.nd.array([10, 10]))])
-    batch = mx.io.DataBatch([mx.nd.ones((12, 17))], [mx.nd.ones(12)])
-    iterator = mx.io.NDArrayIter(np.ones((12, 17)), np.ones(12), 12, label_name="softmax_label")
-    runs = [
-        lambda: module.forward(batch),
-        lambda: module.score(iterator, "acc"),
-        lambda: module.predict(iterator),
-        lambda: list(module.iter_predict(iterator)),
-    ]
-    for run in [*runs, lambda: module.reshape([("data", (6, 17))])]:
-        with pytest.raises(tofu.TofuError, match=r"not bound: call bind\(") as error:
-            run()
-        assert isinstance(error.value, AssertionError)  # what MXNet raises
-    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
-    for run in runs:
-        with pytest.raises(tofu.TofuError, match=r"no parameters yet: call init_params\("):
-            run()
-    module.init_params()
-    with pytest.raises(tofu.TofuError, match=r"no outputs yet: call forward\("):
-        module.get_outputs()
-    with pytest.raises(tofu.ShapeError, match=r"another shape:\n  - fc0_weight: \(18, 17\) becomes \(18, 16\)"):
-        module.forward(mx.io.DataBatch([mx.nd.ones((12, 16))], [mx.nd.ones(12)]))
-    with pytest.raises(tofu.ShapeError, match=r"another shape:\n  - fc0_weight: \(18, 17\) becomes \(18, 16\)$"):
-        module.reshape([("data", (12, 16))], [("softmax_label", (12,))])
-    module.forward(batch)
-    assert module.get_outputs()[0].shape == (12, 10)
-    with pytest.raises(tofu.TofuError, match="init_optimizer") as error:
-        module.update()
-    assert isinstance(error.value, AssertionError)
+def test_errors_of_calls_out_of_order_are_of_mxnets_classes():
+    with pytest.raises(AssertionError, match=r"not bound: call bind\("):
+        tofu.mod.Module(mlp().symbol, ngpus=2).forward(None)
+    with pytest.raises(AssertionError, match="init_optimizer"):
+        bind_mlp().update()
     with pytest.raises(RuntimeError, match="missing"):
-        module.set_params({}, {})
+        bind_mlp().set_params({}, {})
     executor = tofu.partition(model(), 2).simple_bind(mx.cpu(), data=(BATCH, FEATURES))
     with pytest.raises(TypeError, match="no argument dta"):
         executor.forward(dta=mx.nd.ones((BATCH, FEATURES)))
-
-
-def pooled_cnn():
-    net = mx.sym.Convolution(mx.sym.Variable("data"), num_filter=8, kernel=(3, 3), pad=(1, 1), name="conv")
-    net = mx.sym.Pooling(
-        mx.sym.BatchNorm(net, fix_gamma=False, name="bn"), global_pool=True, pool_type="avg", kernel=(1, 1)
-    )
-    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=5, name="fc"), name="softmax")
-
-
-def test_training_after_a_reshape_equals_one_device():
-    rng = np.random.RandomState(0)
-    results = []
-    shapes = [(8, 3, 10, 10), (6, 3, 12, 14), (8, 3, 10, 10)]
-    steps = [
-        mx.io.DataBatch([mx.nd.array(rng.rand(*shape))], [mx.nd.array(rng.randint(0, 5, shape[0]))]) for shape in shapes
-    ]
-    for module in (mx.mod.Module(pooled_cnn()), tofu.mod.Module(pooled_cnn(), ngpus=2)):
-        mx.random.seed(3)
-        module.bind([("data", shapes[0])], [("softmax_label", (8,))])
-        module.init_params(mx.init.Xavier())
-        module.init_optimizer(optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
-        for shape, batch in zip(shapes, steps, strict=True):
-            module.reshape([("data", shape)], [("softmax_label", shape[:1])])
-            assert module.data_shapes[0].shape == shape
-            module.forward_backward(batch)
-            module.update()
-        mx.nd.waitall()  # MXNet's engine does not know that a moving average is being changed
-        results.append(parameters_of(module))
-    assert_all_close(results[1], results[0], rtol=1e-4, atol=1e-5)
 
 
 def test_another_batch_size_keeps_the_shards():
@@ -299,28 +234,6 @@ def test_batches_without_labels_and_of_other_sizes():
         assert_all_close(found, outputs[0], rtol=1e-11)
 
 
-def test_states_are_carried_from_batch_to_batch():
-    cell = mx.rnn.LSTMCell(6, prefix="lstm_")
-    begin = cell.begin_state(func=mx.sym.Variable)
-    outputs, states = cell.unroll(2, mx.sym.Variable("data"), begin_state=begin, merge_outputs=True)
-    net, names = mx.sym.Group([outputs, *states]), [state.name for state in begin]
-    results = []
-    for route in ROUTES:
-        module = ROUTES[route](net, label_names=None, state_names=names)
-        module.bind(described(("data", (6, 2, 3))), for_training=False)
-        mx.random.seed(3)
-        module.init_params(mx.init.Xavier())
-        module.set_states(value=0.5)
-        for _ in range(2):
-            module.forward(mx.io.DataBatch([mx.nd.ones((6, 2, 3), dtype="float64")], []))
-            module.set_states(states=module.get_outputs(merge_multi_context=False)[1:])
-        states = module.get_states(merge_multi_context=False)
-        results.append([state.asnumpy() for [state] in [*states, [module.get_outputs()[0]]]])
-        assert not set(names) & set(module.get_params()[0])
-    for found in results[1:]:
-        assert_all_close(found, results[0], rtol=1e-11)
-
-
 def test_optimizer_and_updater_are_mxnets():
     module = tofu.mod.Module(model(), ngpus=2)
     assert module._optimizer is module._updater is None
@@ -332,25 +245,6 @@ def test_optimizer_and_updater_are_mxnets():
     module.update()
     assert set(module._updater.states) == set(range(len(module._param_names)))
     assert module._exec_group.param_names == module._param_names
-
-
-def test_a_module_shares_the_parameters_and_the_optimizer_of_another():
-    results = []
-    for route in ("one", "module"):
-        long = start(ROUTES[route](model()), SGD)
-        short = ROUTES[route](model())
-        short.bind(described(("data", (6, FEATURES))), described(("softmax_label", (6,))), shared_module=long)
-        assert short.params_initialized
-        assert short.optimizer_initialized
-        for number, step in enumerate(batches(4)):
-            if number % 2:
-                step = mx.io.DataBatch([step.data[0][:6]], [step.label[0][:6]])
-            module = short if number % 2 else long
-            module.forward_backward(step)
-            module.update()
-        results += [parameters_of(bound) for bound in (long, short)] if route == "module" else [parameters_of(long)]
-        assert short._optimizer is long._optimizer
-    assert max(largest_error(found, results[0]) for found in results[1:]) < 1e-11
 
 
 def test_shared_parameters_move_between_different_plans():
@@ -365,21 +259,7 @@ def test_shared_parameters_move_between_different_plans():
     assert (whole.get_params()[0]["fc0_weight"].asnumpy() == 1).all()
 
 
-def test_modules_do_not_share_input_gradients():
-    for route, is_shared in (("one", True), ("module", False)):
-        first, second = ROUTES[route](model()), ROUTES[route](model())
-        first.bind(described(("data", (6, FEATURES))), described(("softmax_label", (6,))), inputs_need_grad=True)
-        first.init_params(mx.init.Xavier())
-        first.forward_backward(mx.io.DataBatch([batches(1)[0].data[0][:6]], [batches(1)[0].label[0][:6]]))
-        shapes = first.data_shapes, first.label_shapes
-        second.bind(*shapes, inputs_need_grad=True, shared_module=first)
-        assert first.get_input_grads()[0].asnumpy().any()
-        assert second.get_input_grads()[0].asnumpy().any() == is_shared
-
-
 def test_the_optimizer_of_another_model_cannot_be_borrowed():
     lender, borrower = (start(tofu.mod.Module(net, ngpus=2), SGD) for net in (model(bias=False), model()))
     with pytest.raises(tofu.TofuError, match=r"does not have these parameters:\n  - fc0_bias"):
         borrower.borrow_optimizer(lender)
-    with pytest.raises(tofu.NotReadyError, match="no optimizer"):
-        borrower.borrow_optimizer(tofu.mod.Module(model(), ngpus=2))

@@ -5,11 +5,8 @@ import numpy as np
 import pytest
 
 import tofu
-from tests.shared.module_runs import assert_all_close
 from tofu.mxnet.frontend.sparse_gradients import list_sparse_gradients
 from tofu.mxnet.frontend.storage import list_storages, with_dense_storage
-from tofu.mxnet.runtime.arrays.shards import ShardedTensor
-from tofu.mxnet.runtime.optimizer.lazy_rows import find_rows
 
 FEATURES, FACTORS, BATCH = 60, 4, 16
 
@@ -93,29 +90,6 @@ def test_training_equals_one_device(kind, workers, module, optimizer, parameters
         np.testing.assert_allclose(found[name].asnumpy(), value.asnumpy(), rtol=2e-5, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize(("optimizer", "parameters"), LAZY)
-def test_gluon_equals_one_device(optimizer, parameters):
-    def run(workers):
-        mx.random.seed(3)
-        net = mx.gluon.nn.HybridSequential(prefix="net_")
-        with net.name_scope():
-            net.add(mx.gluon.nn.Embedding(FEATURES, 6, sparse_grad=True), mx.gluon.nn.Dense(1))
-        net.initialize(mx.init.Normal(0.1))
-        net.hybridize()
-        if workers > 1:
-            tofu.gluon.partition(net, ngpus=workers)
-        trainer = mx.gluon.Trainer(net.collect_params(), optimizer, dict(parameters))
-        for _ in range(3):
-            for batch in batches(lookup):
-                with mx.autograd.record():
-                    loss = mx.gluon.loss.L2Loss()(net(batch.data[0]), batch.label[0])
-                loss.backward()
-                trainer.step(BATCH)
-        return {name: parameter.data().asnumpy() for name, parameter in net.collect_params().items()}
-
-    assert_all_close(run(4), run(1), rtol=2e-5, atol=1e-6)
-
-
 def test_sparse_gradients_of_gluon_hold_the_rows_that_are_read():
     net = mx.gluon.nn.Embedding(10, 4, sparse_grad=True)
     net.initialize()
@@ -192,52 +166,20 @@ def test_gradients_are_sparse_as_in_mxnet(make, stype):
     assert ("weight" in list_sparse_gradients(symbol)) == is_sparse
 
 
-def test_a_buffer_of_inputs_is_shared_as_in_mxnet():
-    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4, name="dense")
-    buffers = []
-    for symbol in (net, tofu.partition(net, ngpus=2)):
-        buffer: dict = {}
-        names = ["dense_weight", "dense_bias"]
-        large, small, larger = (
-            symbol.simple_bind(mx.cpu(), shared_arg_names=names, shared_buffer=buffer, data=(rows, 6))
-            for rows in (8, 4, 12)
-        )
-        assert mx.test_utils.same_array(large.arg_dict["data"][:4], small.arg_dict["data"])
-        assert not mx.test_utils.same_array(large.arg_dict["data"], larger.arg_dict["data"][:8])
-        buffers.append({name: array.shape for name, array in buffer.items()})
-    assert buffers[0] == buffers[1]
-
-
 def test_dense_forms_keep_names():
-    symbol = mx.sym.Group(
-        [
-            mx.sym.cast_storage(mx.sym.Variable("a"), stype="row_sparse", name="cast") * 2,
-            mx.sym.contrib.SparseEmbedding(
-                mx.sym.Variable("rows"), mx.sym.Variable("table", stype="row_sparse"), input_dim=5, output_dim=3
-            ),
-            mx.sym._internal._square_sum(mx.sym.Variable("b", stype="row_sparse"), axis=1, name="squares"),
-        ]
-    )
+    shared, rows = mx.sym.Variable("b", stype="row_sparse"), mx.sym.Variable("rows")
+    table = mx.sym.Variable("table", stype="row_sparse")
+    looked_up = mx.sym.contrib.SparseEmbedding(rows, table, input_dim=5, output_dim=3)
+    squares = mx.sym._internal._square_sum(shared, axis=1, name="squares")
+    symbol = mx.sym.Group([mx.sym.cast_storage(mx.sym.Variable("a"), stype="row_sparse") * 2, looked_up, squares])
     dense = with_dense_storage(symbol)
-    assert dense.list_arguments() == symbol.list_arguments()
-    assert dense.list_outputs() == symbol.list_outputs()
+    assert (dense.list_arguments(), dense.list_outputs()) == (symbol.list_arguments(), symbol.list_outputs())
     assert not list_storages(dense)
     assert list_storages(symbol) == {"table": "row_sparse", "b": "row_sparse"}
     assert list_sparse_gradients(symbol) == {"table", "b"}
-    shared = mx.sym.Variable("b", stype="row_sparse")
-    both = mx.sym._internal._square_sum(shared, axis=1) + mx.sym.sum(shared, axis=1)
-    assert list_sparse_gradients(both) == set()
+    assert list_sparse_gradients(squares + mx.sym.sum(shared, axis=1)) == set()
     plain = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2)
     assert with_dense_storage(plain) is plain
-
-
-def test_a_row_is_touched_if_any_shard_of_it_is():
-    cells = np.zeros((4, 6), np.float32)
-    cells[1, 0], cells[2, 5], cells[3, 2] = 1, -1, np.nan
-    for regions in ([((0, 4), (0, 3)), ((0, 4), (3, 6))], [((0, 2), (0, 6)), ((2, 4), (0, 6))], [((0, 4), (0, 6))] * 2):
-        gradient = ShardedTensor("table", cells.shape, "float32", regions, [mx.cpu(0), mx.cpu(1)])
-        gradient.scatter(cells)
-        assert find_rows(gradient).tolist() == [False, True, True, True]
 
 
 def test_sparse_storage_is_logged_once(caplog):
@@ -249,8 +191,3 @@ def test_sparse_storage_is_logged_once(caplog):
     with caplog.at_level(logging.WARNING, "tofu"):
         tofu.partition(lookup(sparse_grad=False), ngpus=2)
     assert not caplog.records
-
-
-def test_unknown_storage_is_an_error():
-    with pytest.raises(tofu.TofuError, match=r"Storage types are default, row_sparse and csr\..*\n.*data: dense"):
-        tofu.partition(lookup(), ngpus=2).simple_bind(mx.cpu(), stype_dict={"data": "dense"}, data=(4, 3), label=(4, 1))

@@ -2,12 +2,10 @@ from functools import partial
 
 import mxnet as mx
 import numpy as np
-import pytest
 from mxnet.contrib.svrg_optimization.svrg_module import SVRGModule
 
 import tofu
 from tests.shared.module_runs import assert_all_close, parameters_of
-from tofu.errors import TofuError
 
 
 def build():
@@ -43,18 +41,3 @@ def test_svrg_trains_as_on_one_device(monkeypatch):
     assert module.plan.workers == 3
     plain = fit(mx.mod.Module(symbol, label_names=["y"]))
     assert min(np.abs(plain[name] - value).max() for name, value in expected.items()) > 1e-3
-
-
-def test_early_steps_and_invalid_arguments_are_refused():
-    symbol = tofu.partition(build(), 2)
-    module = tofu.mod.SVRGModule(symbol, label_names=["y"], update_freq=1)
-    module.bind([("data", (6, 5))], [("y", (6, 4))])
-    module.init_params()
-    with pytest.raises(AssertionError, match="has no parameters yet"):  # as MXNet asserts
-        module.forward(next(make_batches()), is_train=True)
-    with pytest.raises(TypeError, match="update_freq= takes a number of epochs, not None"):
-        tofu.mod.SVRGModule(symbol, label_names=["y"])
-    with pytest.raises(TofuError, match="update_freq=0: give a number of epochs, from 1 on"):
-        tofu.mod.SVRGModule(symbol, label_names=["y"], update_freq=0)
-    with pytest.raises(TofuError, match="cannot share parameters with another module"):
-        module.bind([("data", (6, 5))], [("y", (6, 4))], shared_module=module)

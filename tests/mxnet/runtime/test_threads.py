@@ -8,7 +8,6 @@ from mxnet.ndarray import register
 
 import tofu
 from tests.shared.module_runs import ModuleCase, assert_all_close, batches, parameters_of, split_module, start
-from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 from tofu.mxnet.runtime.executor.bound_graph import ONEDNN_RECURRENCE, setting_variable
 from tofu.mxnet.runtime.optimizer.shardwise import on_shards
 
@@ -122,22 +121,3 @@ def test_threads_plan_and_bind_at_once():
     run_threads([threading.Thread(target=build, args=(workers,)) for workers in (2, 3, 4)])
     assert len(results) == 3
     assert all(isinstance(result, dict) for result in results.values()), results
-
-
-def test_only_the_thread_of_an_optimizer_computes_on_shards():
-    module = start(split_module(CASES[0]), CASES[0])
-    weight = ShardedArray(next(iter(module.executor.variables.values())))
-    failed = []
-
-    def add():
-        try:
-            mx.nd.elemwise_add(weight, weight)
-        except Exception as error:
-            failed.append(error)
-
-    with on_shards():
-        assert isinstance(mx.nd.elemwise_add(weight, weight), ShardedArray)
-        thread = threading.Thread(target=add)
-        thread.start()
-        thread.join()
-    assert len(failed) == 1

@@ -1,3 +1,4 @@
+import re
 from dataclasses import FrozenInstanceError, replace
 
 import mxnet as mx
@@ -7,8 +8,6 @@ from click.testing import CliRunner
 
 import tofu
 from tdl_ops.mxnet import DESCRIPTIONS
-from tests.models.normalized import NORMALIZED
-from tests.models.plain import shared_mlp
 from tests.shared.training import fill_free_memory
 from tofu.command_line.main import main
 from tofu.compare.agreement import WIDER
@@ -89,37 +88,6 @@ def test_random_outputs_are_excused():
     assert (only.agrees, only.verdict) == (False, "Nothing could be compared.")
 
 
-def test_single_precision_has_its_own_tolerance():
-    symbol = NORMALIZED["resnet_v1"]()
-    agreement = tofu.partition(symbol.symbol, ngpus=4).verify(dtype="float32", **symbol.shapes)
-    assert agreement.agrees
-    assert agreement.dtype == "float32"
-    assert agreement.tolerance <= verification.MOST_TOLERANCE["float32"]
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_a_broken_lowering_is_found(monkeypatch, dtype):
-    model = shared_mlp()
-    split = tofu.partition(model.symbol, ngpus=2, hints={"out": "k0"})
-    real = verification.run_step
-
-    def wrong(symbol, *given, **options):
-        run = real(symbol, *given, **options)
-        if symbol.list_arguments() and isinstance(symbol, tofu.PartitionedSymbol):
-            gradients = dict(run.training.gradients)
-            gradients["even_bias"] = gradients["even_bias"] * (1 + 1e-3)
-            training = replace(run.training, gradients=gradients)
-            return replace(run, training=training, training_bytes=run.training_bytes + 4)
-        return run
-
-    monkeypatch.setattr(verification, "run_step", wrong)
-    agreement = split.verify(dtype=dtype, **model.shapes)
-    assert not agreement.agrees
-    assert agreement.differing[0].name == "even_bias"
-    assert agreement.verdict.startswith("WRONG: gradient even_bias differs by ")
-    assert not agreement.traffic["training"].agrees
-
-
 @pytest.mark.parametrize("dtype", [None, "float32"])
 def test_a_wrong_description_is_found(descriptions, dtype):
     """The description claims that mirrored elements do not move."""
@@ -136,7 +104,7 @@ def test_a_wrong_description_is_found(descriptions, dtype):
         descriptions[name] = DESCRIPTIONS.describe(stays, (name,))
     agreement = split.verify(data=(7, 5), dtype=dtype)
     assert not agreement.agrees
-    assert agreement.verdict.startswith("WRONG: ")
+    assert re.match(r"WRONG: \w+ \w+ differs by ", agreement.verdict)
     assert {difference.name for difference in agreement.differing} >= {"softmax_output", "fc_weight"}
 
 
@@ -211,12 +179,9 @@ def test_operators_of_single_precision_run_between_casts(op):
     [
         lambda x: mx.sym.mean(x, axis=1),
         lambda x: mx.sym.split_v2(x, 2, axis=1)[0] * 1,
-        lambda x: mx.sym.flip(x, axis=1),
-        lambda x: mx.sym.FullyConnected(
-            mx.sym.Variable("left", shape=(4, 6)), mx.sym.Variable("a") + x, num_hidden=8, no_bias=True
-        ),
+        lambda x: mx.sym.dot(mx.sym.Variable("left", shape=(4, 8)), mx.sym.Variable("a") + x),
     ],
-    ids=["mean", "split", "flip", "sum"],
+    ids=["mean", "split", "sum"],
 )
 def test_gradients_that_mxnet_cannot_add_are_added(op):
     agreement = tofu.partition(op(DATA), ngpus=2).verify(data=(8, 6), grad_req={"data": "add"})
@@ -245,11 +210,6 @@ def add_nine():
     return mx.sym.SoftmaxOutput(mx.sym.add_n(*cut), name="softmax")
 
 
-def normalize_before_convolution():
-    net = mx.sym.LRN(mx.sym.reshape(dense(256), shape=(0, 16, 4, 4)), alpha=9.0, nsize=5, name="lrn")
-    return loss_of(mx.sym.Convolution(net, kernel=(3, 3), num_filter=16, name="conv"))
-
-
 def pool_cut_windows():
     net = mx.sym.reshape(dense(98), shape=(0, 2, 7, 7))
     options = {"kernel": (2, 2), "stride": (2, 2), "pooling_convention": "full"}
@@ -266,9 +226,8 @@ def softmax_before_another_operator():
 
 
 UNREAD = "wrong if nobody reads output 0"
-LAYERS = "MXNet's own kernel of RNN computes several layers wrong"
 WRONG_ON_ONE_DEVICE = {
-    # name: (model, shape of the data, options, tensors that may be excused, parts of the reasons)
+    # name: (model, shape of the data, options, tensors that may be excused, a part of the reason)
     "sums in place": (
         add_nine,
         (8, 5),
@@ -276,7 +235,6 @@ WRONG_ON_ONE_DEVICE = {
         (),
         "one device has wrong numbers in fc_weight, fc_bias: MXNet adds to sums",
     ),
-    "LRN in oneDNN": (normalize_before_convolution, (4, 8), {"dtype": "float32"}, (), ""),
     "cut windows in oneDNN": (
         pool_cut_windows,
         (4, 8),
@@ -299,7 +257,7 @@ WRONG_ON_ONE_DEVICE = {
         (5, 4, 3),
         {},
         (),
-        f"one device has wrong numbers in parameters, state, scale: {LAYERS}",
+        "one device has wrong numbers in parameters, state, scale: MXNet's own kernel of RNN computes several layers wrong",
     ),
     "fixed parameters": (
         lambda: loss_of(recur("gru", layers=1)),
@@ -308,23 +266,6 @@ WRONG_ON_ONE_DEVICE = {
         ("state",),
         "wrong if nobody reads output ",
     ),
-    "layers in oneDNN": (
-        lambda: mx.sym.MakeLoss(recur("gru") + DATA * mx.sym.Variable("scale", shape=(5, 4, 3))),
-        (5, 4, 3),
-        {"dtype": "float32"},
-        (),
-        "",
-    ),
-    **{
-        f"layers of {mode}": (
-            lambda mode=mode: mx.sym.MakeLoss(mx.sym.sum(mx.sym.sin(recur(mode) * 1.5))),
-            (5, 4, 3),
-            {},
-            (),
-            f"one device has wrong numbers in {names}: {LAYERS}",
-        )
-        for mode, names in (("gru", "parameters, state"), ("lstm", "parameters, state, cell"))
-    },
 }
 
 
@@ -337,10 +278,9 @@ def test_what_one_device_computes_wrong_is_no_fault_of_the_plan(case):
     assert agreement.agrees
     assert set(agreement.excused) <= set(excusable)
     if excusable:
-        reasons = (reasons,) if isinstance(reasons, str) else reasons
-        assert all(any(reason in said for reason in reasons) for said in agreement.excused.values())
+        assert all(reasons in said for said in agreement.excused.values())
     else:
-        assert any(note.startswith(reasons) for note in ("", *agreement.notes))
+        assert any(note.startswith(reasons) for note in agreement.notes)
         assert agreement.worst.error < 1e-5
 
 
@@ -378,9 +318,6 @@ def test_the_verify_model_command(tmp_path, monkeypatch):
     result = CliRunner().invoke(main, [*command, "--inference"])
     assert result.exit_code == 0, result.output
     assert "training" not in result.output
-    result = CliRunner().invoke(main, [*command, "--input", str(path)])
-    assert result.exit_code == 1
-    assert f"--input {path} is not an .npz file of arrays" in result.output
     real = verification.measure_traffic
     monkeypatch.setattr(
         verification, "measure_traffic", lambda *a: {n: replace(t, read=t.read + 4) for n, t in real(*a).items()}

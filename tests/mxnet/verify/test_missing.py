@@ -5,10 +5,8 @@ import pytest
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.verify import Case, find_missing, uniform
-from tofu.mxnet.verify.nodes import execute_training_graph
 from tofu.tdl import Opaque, output, unwritten
 from tofu.verification.cuts import list_splits
-from tofu.verification.windows import Windows, list_window_geometries
 
 ADDITION = Case("elemwise_add", {}, [(5, 7), (5, 7)], wrt=())
 PRODUCT = Case("dot", {}, [(3, 5), (5, 7)], wrt=())
@@ -44,18 +42,6 @@ def test_attributes_shrink_with_the_parts(descriptions):
     hide(descriptions, "broadcast_to", lambda data, *, shape: lambda i, j: repeat(data[:, :])[i, j])
     case = Case("broadcast_to", {"shape": (5, 7)}, [(5, 1)], wrt=())
     assert find_cuts(case) == ["inputs (dimension 0) -> concatenated along 0", "inputs (whole) -> concatenated along 1"]
-
-
-def test_a_strategy_covers_cuts_of_the_same_outputs_alone(descriptions):
-    repeat = Opaque(lambda row: np.broadcast_to(row, 7))
-    hide(
-        descriptions,
-        "broadcast_to",
-        lambda data, *, shape: lambda i, j: repeat(data[i, :])[j],
-        bound={"shape": lambda local: local.outputs[0].shape},
-    )
-    case = Case("broadcast_to", {"shape": (5, 7)}, [(5, 1)], wrt=())
-    assert find_cuts(case) == ["inputs (whole) -> concatenated along 1"]
 
 
 def test_a_gradient_is_cut_as_its_operator(descriptions):
@@ -96,17 +82,6 @@ def test_hidden_windows_are_found(case, descriptions):
     hide_windows(descriptions, case.op)
     whole = ", whole" * (len(case.inputs) - 1)
     assert any(cut.startswith(f"inputs (dimension 2{whole}) -> concatenated along 2") for cut in find_cuts(case))
-
-
-def test_windows_are_found_by_changing_inputs():
-    attributes = {"kernel": "(3,)", "stride": "(2,)", "pad": "(1,)", "num_filter": "2", "no_bias": "True"}
-    random = np.random.RandomState(0)
-    inputs = [random.uniform(-1, 1, shape) for shape in ((2, 3, 9), (2, 3, 3))]
-    (forward,) = execute_training_graph("Convolution", attributes, inputs, (), seed=0)
-    geometries = list(list_window_geometries(forward, (0, 1), ()))
-    assert {geometry.windows for geometry in geometries} == {(Windows(begin=-1, size=3, step=2), None)}
-    assert {(geometry.zeroed, geometry.fill) for geometry in geometries} == {(("pad", 0), 0.0), (("pad", 0), -np.inf)}
-    assert geometries[0].find_region(0, 9, split=0, part=0) == (-1, 4)
 
 
 def test_even_extents_are_split_unevenly_too():

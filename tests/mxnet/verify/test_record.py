@@ -62,13 +62,8 @@ def test_an_output_never_compared_is_missed():
     entry = _make_entry("tanh", [(half, 3), (whole, 4)])
     assert (entry.is_verified, entry.compared, entry.signatures) == (True, "a relation", 7)
     assert entry.cells == {"numbers": 10, "a relation": 5}
-    assert count_kinds([entry, None, _make_entry("tanh", [(half, 3)])]) == {
-        "numbers": 0,
-        "a relation": 1,
-        "parts": 0,
-        "left unwritten": 0,
-        "nothing": 2,
-    }
+    counts = count_kinds([entry, None, _make_entry("tanh", [(half, 3)])])
+    assert {kind: count for kind, count in counts.items() if count} == {"a relation": 1, "nothing": 2}
 
 
 def test_a_strategy_that_was_not_run_in_parts_is_not_recorded():
@@ -133,27 +128,22 @@ def test_digests_cover_the_code_of_a_description(tmp_path):
 def test_digests_cover_own_kernels(tmp_path):
     assert digest_of_kernels("tanh") == ""
     assert digest_of_kernels("_tofu_softmax_sum") == digest_of_kernels("_tofu_softmax_maximum")
-    folder = tmp_path / "nnvm/parts"
-    folder.mkdir(parents=True)
-    rules = tmp_path / "cuda"
-    rules.mkdir()
-    (folder / "rise.cc").write_text('#include "cuda/rise.cuh"\n#include "nnvm/parts/loops.h"\nRegister("_tofu_rise");')
-    (rules / "rise.cuh").write_text('#include "numbers.cuh"\nint rule;')
-    (rules / "numbers.cuh").write_text("int number;")
-    (folder / "loops.h").write_text("int one;")
-    (folder / "other.cc").write_text("int other;")
+    included = {
+        "nnvm/parts/rise.cc": '#include "cuda/rise.cuh"\n#include "nnvm/parts/loops.h"\nRegister("_tofu_rise");',
+        "cuda/rise.cuh": '#include "numbers.cuh"\nint rule;',
+        "cuda/numbers.cuh": "int number;",
+        "nnvm/parts/loops.h": "int one;",
+        "nnvm/parts/loops.cc": "",
+    }
+    for name, text in {**included, "nnvm/parts/other.cc": "int other;"}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
     before = digest_of_kernels("_tofu_rise", tmp_path)
-    (folder / "other.cc").write_text("int another;")
-    (folder / "loops.h").write_text("/* a\n comment */ int\n one;  // and another")
+    (tmp_path / "nnvm/parts/other.cc").write_text("int another;")
+    (tmp_path / "nnvm/parts/loops.h").write_text("/* a\n comment */ int\n one;  // and another")
     assert digest_of_kernels("_tofu_rise", tmp_path) == before
-    for path in (
-        folder / "loops.h",
-        folder / "loops.cc",
-        folder / "rise.cc",
-        rules / "rise.cuh",
-        rules / "numbers.cuh",
-    ):
-        path.write_text((path.read_text() if path.exists() else "") + "\nint another;")
+    for name, text in included.items():
+        (tmp_path / name).write_text(f"{text}\nint another;")
         assert digest_of_kernels("_tofu_rise", tmp_path) != before
         before = digest_of_kernels("_tofu_rise", tmp_path)
     assert digest_of_kernels("_tofu_rise", tmp_path / "not_installed") == ""
