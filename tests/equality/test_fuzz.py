@@ -13,7 +13,7 @@ SEEDS = {"operators": 2, "layers": 2, "windows": 1, "chains": 1, "recurrences": 
 @pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind, count in SEEDS.items() for seed in range(count)])
 def test_random_model(kind, seed):
     outcome = try_sample(make_sample(seed, kind), choose_workers(seed, kind), seed, randoms=2)
-    assert not outcome.failures
+    assert not outcome.problems
     assert sum(outcome.plans.values()) > 1
 
 
@@ -24,4 +24,4 @@ def test_a_gradient_of_an_output_read_for_its_shape():
     turned = mx.sym.SwapAxis(data, dim1=0, dim2=1)
     trial = Trial(grow.finish(mx.sym.Group([mx.sym.zeros_like(turned), mx.sym.sin(data)])), 4)
     assert trial.check("default", {}, thorough=True) is not None
-    assert not trial.outcome.failures
+    assert not trial.outcome.problems

@@ -132,6 +132,11 @@ def add(left, right):
     return lambda *i: left[i] + right[i]
 
 
+@operator(lambda data: [data[::-1]])
+def transpose(data):
+    return lambda i, j: data[j, i]
+
+
 @operator(like_first)
 def descend(weight, gradient, *, rate):
     return lambda *i: weight[i] - rate * gradient[i]
