@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend import core
 
 from tofu.errors import UnsupportedError
-from tofu.jax.frontend.control_flow import list_bodies, walk_equations
+from tofu.jax.frontend.control_flow import list_bodies
 from tofu.jax.frontend.value_types import find_dtype
 
 
@@ -20,31 +20,41 @@ def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     Raise UnsupportedError if a constant is not yet an array, because a surrounding `jax.grad`, `jax.jit` or `jax.vmap` is
     still tracing.
     """
-    copies: dict[int, Any] = {}  # by id of the constant, or of the jaxpr
-
-    def copy_once(value: Any) -> Any:
-        if id(value) not in copies:
-            copies[id(value)] = _copy_constant(value)
-        return copies[id(value)]
-
-    def copy(value: Any) -> Any:
-        if type(value) is tuple:
-            return tuple(map(copy, value))
-        if isinstance(value, core.ClosedJaxpr) and (value.consts or _has_constants(value.jaxpr)):
-            if id(value) not in copies:
-                copies[id(value)] = core.ClosedJaxpr(copy(value.jaxpr), list(map(copy_once, value.consts)))
-            return copies[id(value)]
-        if not isinstance(value, core.Jaxpr) or not _has_constants(value):
-            return value
-        params = ({name: copy(x) for name, x in equation.params.items()} for equation in value.eqns)
-        return value.replace(eqns=[each.replace(params=new) for each, new in zip(value.eqns, params, strict=True)])
-
-    copied: core.ClosedJaxpr = copy(closed)
+    copied: core.ClosedJaxpr = _ConstantCopier().copy(closed)
     return copied
 
 
+class _ConstantCopier:
+    def __init__(self) -> None:
+        self._copies: dict[int, Any] = {}  # by id of the constant, or of the jaxpr
+
+    def copy(self, value: Any) -> Any:
+        if type(value) is tuple:
+            return tuple(map(self.copy, value))
+        if isinstance(value, core.ClosedJaxpr) and (value.consts or _has_constants(value.jaxpr)):
+            if id(value) not in self._copies:
+                constants = list(map(self._copy_once, value.consts))
+                self._copies[id(value)] = core.ClosedJaxpr(self._copy_equations(value.jaxpr), constants)
+            return self._copies[id(value)]
+        return self._copy_equations(value) if isinstance(value, core.Jaxpr) else value
+
+    def _copy_equations(self, jaxpr: core.Jaxpr) -> core.Jaxpr:
+        if not _has_constants(jaxpr):
+            return jaxpr
+        params = ({name: self.copy(x) for name, x in equation.params.items()} for equation in jaxpr.eqns)
+        return jaxpr.replace(
+            eqns=[equation.replace(params=new) for equation, new in zip(jaxpr.eqns, params, strict=True)]
+        )
+
+    def _copy_once(self, value: Any) -> Any:
+        if id(value) not in self._copies:
+            self._copies[id(value)] = _copy_constant(value)
+        return self._copies[id(value)]
+
+
 def _has_constants(jaxpr: core.Jaxpr) -> bool:
-    return any(body.consts for equation in walk_equations(jaxpr) for body in list_bodies(equation.params))
+    bodies = (body for equation in jaxpr.eqns for body in list_bodies(equation.params))
+    return any(body.consts or _has_constants(body.jaxpr) for body in bodies)
 
 
 def _copy_constant(value: Any) -> Any:
