@@ -4,19 +4,21 @@ The numbers must be within ten standard deviations of the mean. Some kernels als
 computed the numbers. Then the same numbers must follow from the noise.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tdl_ops.mxnet.case import Case
+from tofu.verification.comparison import Relation
 from tofu.verification.kernel import Array
-from tofu.verification.numbers import Fixed, Numbers
+from tofu.verification.numbers import Fixed, Given, Numbers
 
 # For each distribution its parameters, and mean and deviation as a function of them. Ranges of varying parameters are
 # disjoint.
-Moments = Callable[..., tuple[Any, Any]]
+Pair: TypeAlias = "tuple[Array | float, Array | float]"
+Moments = Callable[..., Pair]
 DISTRIBUTIONS: dict[str, tuple[dict[str, float], Moments]] = {
     "uniform": ({"low": 3.0, "high": 4.0}, lambda low, high: ((low + high) / 2, (high - low) / 20)),
     "normal": ({"loc": 3.0, "scale": 0.01}, lambda loc, scale: (loc, scale)),
@@ -25,13 +27,16 @@ DISTRIBUTIONS: dict[str, tuple[dict[str, float], Moments]] = {
     "exponential": ({"lam": 2.0}, lambda lam: (5 / lam, 0.5 / lam)),
     "poisson": ({"lam": 1e8}, lambda lam: (lam, np.sqrt(lam))),
     "negative_binomial": ({"k": 10**6, "p": 0.5}, lambda k, p: (k * (1 - p) / p, np.sqrt(k * (1 - p)) / p)),
-    "generalized_negative_binomial": ({"mu": 1e6, "alpha": 1e-8}, lambda mu, a: (mu, np.sqrt(mu + a * mu * mu))),
+    "generalized_negative_binomial": (
+        {"mu": 1e6, "alpha": 1e-8},
+        lambda mu, alpha: (mu, np.sqrt(mu + alpha * mu * mu)),
+    ),
 }
 
 # The same for the NumPy interface.
 NUMPY: dict[str, tuple[dict[str, float], Moments]] = {
-    "uniform": DISTRIBUTIONS["uniform"],
-    "normal": DISTRIBUTIONS["normal"],
+    "uniform": ({"low": 3.0, "high": 4.0}, DISTRIBUTIONS["uniform"][1]),
+    "normal": ({"loc": 3.0, "scale": 0.01}, DISTRIBUTIONS["normal"][1]),
     "gamma": ({"shape": 1e4, "scale": 3e-4}, DISTRIBUTIONS["gamma"][1]),
     "gumbel": ({"loc": 3.0, "scale": 0.01}, lambda loc, scale: (loc + 0.577 * scale, 1.28 * scale)),
     "logistic": ({"loc": 3.0, "scale": 0.01}, lambda loc, scale: (loc, 1.81 * scale)),
@@ -41,10 +46,6 @@ NUMPY: dict[str, tuple[dict[str, float], Moments]] = {
     "pareto": ({"a": 100.0}, lambda a: (np.expm1(30 / a) / 2, np.expm1(30 / a) / 16)),
     "powerd": ({"a": 100.0}, lambda a: (1 - 10 / a, 1 / a)),
 }
-
-
-def _clip(drawn, mean, deviation):
-    return np.clip(drawn, mean - 10 * deviation, mean + 10 * deviation).astype(drawn.dtype)
 
 
 @dataclass(frozen=True)
@@ -57,17 +58,28 @@ class Within:
     distribution: str
     attributes: tuple[float, ...] = ()
 
-    def __call__(self, inputs, outputs):
+    def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
         (drawn,) = outputs
-        parameters = self.attributes or [x.reshape(*x.shape, *(1,) * (drawn.ndim - x.ndim)) for x in inputs]
-        return [_clip(drawn, *DISTRIBUTIONS[self.distribution][1](*parameters))]
+        _, moments = DISTRIBUTIONS[self.distribution]
+        mean, deviation = (np.asarray(moment, float) for moment in moments(*(self.attributes or inputs)))
+        low, high = (
+            bound.reshape(bound.shape + (1,) * (drawn.ndim - bound.ndim))
+            for bound in (mean - 10 * deviation, mean + 10 * deviation)
+        )
+        return [np.clip(drawn, low, high).astype(drawn.dtype)]
 
 
-def _relate(op, attributes, inputs, relation, wrt=None):
+def _relate(
+    op: str,
+    attributes: Mapping[str, Any],
+    inputs: Sequence[Given],
+    relation: Relation,
+    wrt: tuple[int, ...] | None = None,
+) -> Case:
     return Case(op, attributes, inputs, wrt, relations={op: relation})
 
 
-def _list_draws(name, given):
+def _list_draws(name: str, given: dict[str, float]) -> list[Case]:
     fixed = Within(name, tuple(given.values()))
     varied = [Fixed(tuple(value * share for share in (0.25, 0.5, 1.0)), "float32") for value in given.values()]
     return [
@@ -105,11 +117,12 @@ class Drawn:
     distribution: str
     attributes: tuple[float | None, ...]
 
-    def __call__(self, inputs, outputs):
+    def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
         drawn, *saved = outputs
         given = iter(inputs)
         parameters = [next(given) if attribute is None else attribute for attribute in self.attributes]
-        within = _clip(drawn, *NUMPY[self.distribution][1](*parameters))
+        mean, deviation = NUMPY[self.distribution][1](*parameters)
+        within = np.clip(drawn, mean - 10 * deviation, mean + 10 * deviation)
         if not saved:
             return [within]
         if self.distribution in DERIVATIVES and None in self.attributes:
@@ -119,20 +132,24 @@ class Drawn:
         return [np.where(within == drawn, made[self.distribution](noise, *parameters), within), noise]
 
 
-def _take_certain(inputs, outputs):
+def _take_certain(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
     drawn, logarithm = outputs
     certain = inputs[0].argmax(-1).reshape(drawn.shape[:1] + (1,) * (drawn.ndim - 1))
     return [np.broadcast_to(certain, drawn.shape), np.zeros_like(logarithm)]
 
 
-def _take_class(inputs, outputs):
+def _take_class(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
     drawn, _ = outputs
     classes = np.clip(drawn, 0, inputs[0].shape[-1] - 1)
     return [classes, np.log(np.take_along_axis(inputs[0], classes.astype(int), -1))]
 
 
-def _take_truth(inputs, outputs):
+def _take_truth(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
     return [np.clip(np.rint(outputs[0]), 0, 1)]
+
+
+def _take_one(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
+    return [np.ones_like(outputs[0])]
 
 
 CERTAIN = Fixed(((0, 1, 0, 0), (0, 0, 0, 1), (1, 0, 0, 0)), "float32")
@@ -163,7 +180,10 @@ CASES = [
         _relate(f"_npi_{name}_n", {**dict.fromkeys(NUMPY[name][0]), "size": (5,)}, BATCHED, Drawn(name, (None, None)))
         for name in ("normal", "uniform")
     ),
-    _relate("_npi_bernoulli", {"prob": 0.25, **BERNOULLI}, [], _take_truth, ()),
+    *(
+        _relate("_npi_bernoulli", {"prob": chance, **BERNOULLI}, [], relation, ())
+        for chance, relation in ((1.0, _take_one), (0.25, _take_truth))
+    ),
     _relate("_random_randint", INTEGERS, [], Within("randint", (3, 5)), ()),
     *(
         _relate("_sample_multinomial", {"shape": shape, "get_prob": True}, [CERTAIN], _take_certain, ())
