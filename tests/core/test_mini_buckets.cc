@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/bounds/alike.h"
 #include "core/bounds/message_passing.h"
 #include "core/bounds/mini_buckets.h"
 #include "draw_pairwise.h"

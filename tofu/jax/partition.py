@@ -89,18 +89,32 @@ class DeferredStep:
 
 @overload
 def partition(
-    step: Callable[..., Any], workers: Devices, example_args: Sequence[Any], **options: Any
+    step: Callable[..., Any],
+    workers: Devices,
+    example_args: Sequence[Any],
+    *,
+    donate_argnums: int | Sequence[int] | None = None,
+    uneven: str | None = None,
+    **options: Any,
 ) -> PartitionedStep: ...
 
 
 @overload
 def partition(
-    step: Callable[..., Any], workers: Devices, example_args: None = None, **options: Any
+    step: Callable[..., Any],
+    workers: Devices,
+    example_args: None = None,
+    *,
+    donate_argnums: int | Sequence[int] | None = None,
+    uneven: str | None = None,
+    **options: Any,
 ) -> DeferredStep: ...
 
 
 @overload
-def partition(*, workers: Devices, **options: Any) -> Callable[[Callable[..., Any]], DeferredStep]: ...
+def partition(
+    *, workers: Devices, donate_argnums: int | Sequence[int] | None = None, uneven: str | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], DeferredStep]: ...
 
 
 def partition(

@@ -56,10 +56,8 @@ class StepExecution:
         self._uneven_results = program.uneven_results(mesh)
         self._jitted = program.compile(mesh, native.donated)
         self._is_compiled = False
-        self._find_transformable, self._find_transformed = (
-            cache(self._make_transformable),
-            cache(self._plan_transformed),
-        )
+        self._find_transformable = cache(self._make_transformable)
+        self._find_transformed = cache(self._plan_transformed)
         constant_names = [f"constant_{n}" for n in range(len(self._constant_shardings))]
         self.agreement = ProcessAgreement(
             mesh, partition.plan, [*native.arguments_tree.split(self.names), constant_names]

@@ -59,15 +59,6 @@ constexpr int64_t kNobodyAsks = int64_t{1} << 56;  // sums of dozens do not over
 
 struct StarBuffers;
 
-/*! \brief Return a number for each variable. Variables that are alike within `radius` have equal
- * numbers.
- *
- * Variables are alike if their values cost the same and if equal tables connect them to variables
- * that are alike within `radius` - 1. The time is linear in radius times pairs, and in the entries
- * of distinct tables.
- */
-std::vector<int> FindAlike(const PairwiseProblem& problem, int radius);
-
 class MessagePassing {
  public:
   /*! \brief Start without messages. Sweeps go along `order`, which lists all variables, and back.

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/bounds/alike.h"
 #include "core/bounds/message_passing.h"
 #include "core/bounds/min_sum.h"
 #include "core/bounds/mini_buckets.h"
